@@ -1,0 +1,24 @@
+import { defineConfig } from 'tsdown'
+
+/**
+ * The public entry points: the name of the built file, and its source. This is the one list; the exports map
+ * in package.json repeats it, and test/architecture/exports.test.ts keeps the two equal.
+ * A name is also its subpath (`sqlite` is `posthaste/sqlite`), except `index`, which is `posthaste` itself.
+ */
+export const entries: Record<string, string> = {
+  index: 'src/index.ts',
+  sqlite: 'src/stores/sqlite/index.ts',
+  testing: 'src/testing/index.ts',
+}
+
+export default defineConfig({
+  entry: entries,
+  format: ['esm', 'cjs'],
+  platform: 'node',
+  target: 'node20.19',
+  dts: true,
+  sourcemap: true,
+  clean: true,
+  // .mjs/.cjs always, so that neither form depends on the "type" of the package around it.
+  fixedExtension: true,
+})
