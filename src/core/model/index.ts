@@ -1,0 +1,4 @@
+export * from './delivery.ts'
+export * from './event.ts'
+export * from './lane.ts'
+export * from './uuid.ts'

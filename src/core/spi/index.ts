@@ -1,0 +1,5 @@
+export * from './publisher.ts'
+export * from './runtime.ts'
+export * from './store.ts'
+export * from './store-roles.ts'
+export * from './transactions.ts'

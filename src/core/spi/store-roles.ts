@@ -1,0 +1,266 @@
+/**
+ * Roles of a store beside the hot loop: the registry of destinations, the schema, and what operators and
+ * maintainers do. The rules of `store.ts` hold here too.
+ */
+import type { DeliveryStatus } from '../model/delivery.ts'
+import type { EventRecord, Headers, PayloadData } from '../model/event.ts'
+import type { NewDelivery, NewEvent } from './store.ts'
+
+// -------------------------------------------------------------------------------------------- registry
+
+export interface Registry {
+  /**
+   * Adds destinations or updates their patterns, and creates their lanes. The registry's version grows only
+   * if a destination is new or its patterns changed. A new destination starts now: it hears events stored
+   * from this moment on.
+   */
+  declare(destinations: readonly DestinationDeclaration[]): Promise<RegistryState>
+  load(): Promise<RegistryState>
+  /** Operator's settings that every process picks up. Unknown name → StoreError POSTHASTE_NOT_FOUND. */
+  configure(name: string, change: DestinationSettings, by: OperatorAct): Promise<void>
+  /**
+   * Events routed with an older registry than the one that brought this destination, after `afterSeq` and not
+   * older than the destination, that have no delivery for it; lowest first. `scannedTo` is where to go on.
+   */
+  findUnreconciled(destination: string, limit: number): Promise<ReconcileBatch>
+  /** Adds the deliveries that are still missing and remembers how far the destination is reconciled. */
+  reconcile(destination: string, deliveries: readonly ReconciledDelivery[], scannedTo: bigint): Promise<number>
+}
+
+export interface DestinationDeclaration {
+  readonly name: string
+  readonly patterns: readonly string[]
+}
+
+export interface DestinationSettings {
+  readonly paused?: boolean
+  /** Null removes the limit. */
+  readonly ratePerSecond?: number | null
+}
+
+export interface RegistryState {
+  readonly version: number
+  readonly destinations: readonly RegisteredDestination[]
+}
+
+export interface RegisteredDestination {
+  readonly name: string
+  readonly patterns: readonly string[]
+  /** Registry version that brought its current patterns. */
+  readonly version: number
+  readonly startedAtMs: number
+  readonly paused: boolean
+  readonly ratePerSecond: number | null
+}
+
+export interface ReconcileBatch {
+  readonly events: readonly { readonly id: string; readonly seq: bigint; readonly type: string; readonly key: string | null; readonly size: number }[]
+  readonly scannedTo: bigint
+  readonly more: boolean
+}
+
+export type ReconciledDelivery = Omit<NewDelivery, 'due' | 'token'> & { readonly seq: bigint }
+
+// ---------------------------------------------------------------------------------------------- schema
+
+export interface Schema {
+  status(): Promise<SchemaStatus>
+  /** Applies what is missing under a lock; any number of processes may call it at once. */
+  migrate(): Promise<SchemaStatus>
+  /** The statements that `migrate` would run from an empty database, for people who run them by hand. */
+  sql(): string
+}
+
+export interface SchemaStatus {
+  /** 0 when nothing was ever created. */
+  readonly current: number
+  readonly latest: number
+  readonly applied: readonly { readonly version: number; readonly name: string; readonly appliedAtMs: number }[]
+}
+
+// ------------------------------------------------------------------------------------------ inspection
+
+export interface Inspection {
+  list(query: DeliveryQuery): Promise<DeliveryPage>
+  /** The event, all its deliveries (every run) and their failed attempts. Null when unknown. */
+  event(eventId: string): Promise<EventDetail | null>
+  counts(): Promise<readonly DestinationCounts[]>
+  /** Keys whose head keeps others waiting: retrying, blocked or parked. */
+  blockedKeys(query: { readonly destination?: string; readonly limit: number }): Promise<readonly BlockedKey[]>
+  audit(query: { readonly limit: number }): Promise<readonly AuditEntry[]>
+  workers(): Promise<readonly WorkerView[]>
+}
+
+export interface DeliveryQuery {
+  readonly status?: readonly DeliveryStatus[]
+  readonly destination?: string
+  readonly type?: string
+  readonly key?: string
+  readonly tenantId?: string
+  /** Stored at least this long ago. */
+  readonly olderThanMs?: number
+  readonly newerThanMs?: number
+  /** Newest first by default. */
+  readonly order?: 'newest' | 'oldest'
+  readonly limit: number
+  /** `next` of the page before. */
+  readonly after?: string
+}
+
+export interface DeliveryPage {
+  readonly deliveries: readonly DeliveryView[]
+  readonly next: string | null
+}
+
+/** A delivery as an operator sees it; never with the payload. */
+export interface DeliveryView {
+  readonly id: string
+  readonly eventId: string
+  readonly seq: bigint
+  readonly type: string
+  readonly destination: string
+  readonly run: number
+  readonly lane: number
+  readonly key: string | null
+  readonly tenantId: string | null
+  readonly aggregateType: string | null
+  readonly aggregateId: string | null
+  readonly status: DeliveryStatus
+  readonly attempts: number
+  readonly suspicions: number
+  readonly createdAtMs: number
+  /** When it may next be sent; null when it is finished or dead. */
+  readonly availableAtMs: number | null
+  readonly finishedAtMs: number | null
+  readonly lastError: string | null
+}
+
+export interface AttemptView {
+  readonly deliveryId: string
+  readonly attempt: number
+  readonly atMs: number
+  readonly worker: string
+  readonly durationMs: number
+  readonly code: string | null
+  readonly message: string
+  readonly stack: string | null
+}
+
+export interface EventDetail {
+  readonly event: EventRecord
+  readonly deliveries: readonly DeliveryView[]
+  readonly attempts: readonly AttemptView[]
+}
+
+export interface DestinationCounts {
+  readonly destination: string
+  readonly counts: Readonly<Record<DeliveryStatus, number>>
+  /** Age of the oldest delivery that is due and not under a hot claim; parked keys and the future do not count. Null when none. */
+  readonly oldestLagMs: number | null
+}
+
+export interface BlockedKey {
+  readonly destination: string
+  readonly key: string
+  readonly headDeliveryId: string
+  readonly headStatus: DeliveryStatus
+  readonly headAttempts: number
+  readonly waiting: number
+}
+
+export interface AuditEntry {
+  readonly atMs: number
+  readonly actor: string
+  readonly action: string
+  readonly reason: string | null
+  /** What was acted on: filter or ids, as JSON. */
+  readonly target: string
+  readonly count: number
+}
+
+export interface WorkerView {
+  readonly workerId: string
+  readonly name: string
+  readonly startedAtMs: number
+  readonly expiresInMs: number
+  readonly fenced: boolean
+  readonly destinations: readonly string[]
+  readonly lanes: number
+}
+
+// ------------------------------------------------------------------------------------------ operations
+
+/** Who did it and why; every operation leaves an audit row with it. */
+export interface OperatorAct {
+  readonly actor: string
+  readonly reason: string | null
+}
+
+/** Which deliveries an operation is about. At least one field must be set; they are combined with "and". */
+export interface OperationTarget {
+  readonly deliveryIds?: readonly string[]
+  readonly eventIds?: readonly string[]
+  readonly destination?: string
+  readonly type?: string
+  readonly key?: string
+  readonly tenantId?: string
+  readonly limit: number
+}
+
+export interface Operations {
+  /**
+   * Dead deliveries again: the dead run becomes discarded, a new run with no attempts takes its place in the
+   * order. Lowest `seq` first, so that a key is redriven in order. Returns the number of new runs.
+   */
+  redrive(target: OperationTarget, act: OperatorAct): Promise<number>
+  /** Done deliveries again, as a new run; the done run stays. */
+  replay(target: OperationTarget, act: OperatorAct): Promise<number>
+  /** Gives up dead or unfinished deliveries that are not under a live hot claim; held rows behind them go on. */
+  discard(target: OperationTarget, act: OperatorAct): Promise<number>
+  /**
+   * A corrected copy of a dead delivery's event: a new event that replaces it for this destination alone, in
+   * the original's place. Requires status dead; otherwise StoreError POSTHASTE_CONFLICT.
+   */
+  edit(deliveryId: string, replacement: NewEvent, newDeliveryId: string, act: OperatorAct): Promise<void>
+}
+
+/** What an edit may change. */
+export interface EventEdit {
+  readonly payload?: unknown
+  readonly data?: PayloadData
+  readonly headers?: Headers
+}
+
+// ----------------------------------------------------------------------------------------- maintenance
+
+export interface Maintenance {
+  /**
+   * One bounded step of cleaning: finished rows by when they finished, dead ones past their own retention
+   * (never those that hold a key), events without any delivery left, old dedup keys, workers and statistics.
+   */
+  cleanup(request: CleanupRequest): Promise<CleanupResult>
+  /** Rolls the current minute up into `stats`, keeping `keepMinutes`. */
+  recordStatistics(keepMinutes: number): Promise<void>
+  /** True for one caller at a time until `leaseMs` is over or `finishDuty` is called. */
+  takeDuty(name: string, workerId: string, leaseMs: number): Promise<boolean>
+  finishDuty(name: string, workerId: string): Promise<void>
+}
+
+export interface CleanupRequest {
+  readonly doneOlderThanMs: number
+  /** Null keeps dead ones for ever. */
+  readonly deadOlderThanMs: number | null
+  readonly dedupOlderThanMs: number
+  /** Most rows removed of each kind. */
+  readonly limit: number
+}
+
+export interface CleanupResult {
+  readonly done: number
+  readonly discarded: number
+  readonly dead: number
+  readonly events: number
+  readonly dedup: number
+  /** The limit was reached; another step has work to do. */
+  readonly more: boolean
+}

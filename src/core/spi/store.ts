@@ -1,0 +1,307 @@
+/**
+ * The contract between the core and a database. `Store` itself is what the hot loop needs; schema, registry,
+ * inspection, operations and maintenance are separate roles (`store-roles.ts`).
+ *
+ * Rules for every implementation:
+ * - Each method is one atomic step: all of it happens, or none.
+ * - Time is the database's: leases and due times are computed in the statement, and only durations come back.
+ * - A rejected promise means that the outcome is unknown; every method can be called again with the same
+ *   arguments and then leaves the same rows as if it had been called once.
+ * - Rights are checked in the statement that uses them. A right that was lost changes nothing.
+ * - Database errors are translated to StoreError; `transient` says whether trying again makes sense.
+ */
+import type { Delivery, Outcome, Right } from '../model/delivery.ts'
+import type { EventRecord } from '../model/event.ts'
+import type { Logger, Runtime } from './runtime.ts'
+import type { Inspection, Maintenance, Operations, Registry, Schema } from './store-roles.ts'
+import type { Transactions } from './transactions.ts'
+
+export interface Store<Tx = unknown, E = unknown> {
+  readonly name: string
+  readonly capabilities: StoreCapabilities
+  /** The store's own driver; used unless the outbox is given a client of another library. */
+  readonly transactions: Transactions<Tx, E>
+
+  /** Opens connections; no-op when open. Called before anything else, never from a constructor. */
+  open(context: StoreContext): Promise<void>
+  close(): Promise<void>
+
+  /** Stage 1: writes events and deliveries in the caller's transaction, one call. */
+  insert(executor: E, request: InsertRequest): Promise<InsertResult>
+  /** The same for synchronous drivers, where an await would leave the transaction. */
+  insertSync?(executor: E, request: InsertRequest): InsertResult
+
+  readonly lanes: LaneStore
+  readonly queue: QueueStore
+  readonly registry: Registry
+  readonly schema: Schema
+  readonly inspection: Inspection
+  readonly operations: Operations
+  readonly maintenance: Maintenance
+}
+
+export interface StoreContext {
+  readonly runtime: Runtime
+  readonly logger: Logger
+}
+
+export interface StoreCapabilities {
+  /** A lower `seq` never becomes visible after a higher one (a single writer at a time). */
+  readonly commitOrder: boolean
+  /** Has `insertSync`. */
+  readonly synchronous: boolean
+  /** Settle flushes that may be under way at once. */
+  readonly parallelSettles: number
+}
+
+// ---------------------------------------------------------------------------------------------- insert
+
+export interface NewEvent extends EventRecord {
+  /** Registry version it was routed with; 0 when its publisher did not know the routes. */
+  readonly routesVersion: number
+  readonly idempotencyKey: string | null
+}
+
+/** When a delivery is due: a delay from now by the database's clock, or a time. */
+export type Due = { readonly afterMs: number } | { readonly atMs: number }
+
+export interface NewDelivery {
+  readonly id: string
+  readonly eventId: string
+  readonly destination: string
+  readonly lane: number
+  readonly key: string | null
+  readonly size: number
+  /** Stored `scheduled` when it lies in the future, else `pending`. */
+  readonly due: Due
+  /** Set on the hot path of keyless events: claimed for `hotLeaseMs` from the statement's time on. */
+  readonly token: string | null
+}
+
+export interface InsertRequest {
+  readonly events: readonly NewEvent[]
+  readonly deliveries: readonly NewDelivery[]
+  readonly hotLeaseMs: number
+}
+
+export interface InsertResult {
+  /**
+   * Own event id → id of the first event with the same type and idempotency key. Such an event was not
+   * written, nor were its deliveries. Empty when the client's library returns no rows.
+   */
+  readonly duplicates: ReadonlyMap<string, string>
+}
+
+// ----------------------------------------------------------------------------------------------- lanes
+
+/**
+ * Workers lease lanes. One row per worker (its lease and its fence) and one per destination and lane.
+ * Taking, giving up and everything in `QueueStore` that carries a worker id requires in the same statement
+ * that this worker's row exists and is not fenced.
+ */
+export interface LaneStore {
+  /** A new worker row. The id is new at every boot, so that a restart never inherits rights. */
+  register(worker: WorkerRegistration): Promise<void>
+  /** Extends the lease. False: the worker was fenced (or is unknown) and must start anew under another id. */
+  renew(workerId: string, leaseMs: number): Promise<boolean>
+  /**
+   * Fences workers whose lease ran out, then reports for each served destination who could serve it and
+   * what is free. Fencing waits for settles in progress, so afterwards the fenced worker changes nothing.
+   */
+  survey(workerId: string, destinations: readonly string[]): Promise<LaneSurvey>
+  /** Takes up to `atMost` free lanes (no owner, or a fenced one). Empty when the worker is fenced. */
+  take(workerId: string, destination: string, atMost: number): Promise<readonly TakenLane[]>
+  /** Lanes that are not the worker's are ignored. */
+  giveUp(workerId: string, destination: string, lanes: readonly number[]): Promise<void>
+  /** Clean end: frees the lanes, removes the worker row. */
+  retire(workerId: string): Promise<void>
+}
+
+export interface WorkerRegistration {
+  readonly workerId: string
+  readonly name: string
+  readonly leaseMs: number
+  readonly destinations: readonly string[]
+}
+
+export interface LaneSurvey {
+  readonly alive: boolean
+  readonly destinations: ReadonlyMap<string, DestinationSurvey>
+}
+
+export interface DestinationSurvey {
+  /** Live workers that serve this destination, the asking one included. */
+  readonly workers: number
+  readonly mine: readonly number[]
+  readonly free: number
+}
+
+export interface TakenLane {
+  readonly lane: number
+  /** False: the previous owner was fenced, so its first due rows are suspects. */
+  readonly clean: boolean
+}
+
+// ----------------------------------------------------------------------------------------------- queue
+
+export interface QueueStore {
+  /** Due deliveries of one destination in our lanes; one snapshot for all parts of the answer. */
+  read(request: ReadRequest): Promise<ReadResult>
+  /** The same rows by id, for what a sweep found; rows that are no longer pending and due are left out. */
+  readByIds(destination: string, ids: readonly string[]): Promise<readonly StoredDelivery[]>
+  /**
+   * For keyed events right after commit: which of these are pending and due, with their position and how
+   * many unfinished rows of the same key (here or unrouted) lie before them, counted up to `countLimit`.
+   */
+  claim(workerId: string, ids: readonly string[], countLimit: number): Promise<readonly ClaimedHead[]>
+  /**
+   * Counts one more suspicion for each and writes `token`, which ends the right of a former hot owner.
+   * From `spendFrom` suspicions on it also spends an attempt. Empty when the worker is fenced.
+   */
+  suspect(request: SuspectRequest): Promise<readonly SuspectedDelivery[]>
+  /** Extends hot claims that nobody replaced, even if their lease ran out. Returns the ids that were lost. */
+  extend(claims: readonly HotClaim[], leaseMs: number): Promise<readonly string[]>
+  /**
+   * Marks pending or due scheduled rows as held, if a row of their key that is not pending holds it before
+   * them at this moment. Returns the ids that are now held; the others may be sent or must be read again.
+   */
+  hold(workerId: string, destination: string, ids: readonly string[]): Promise<readonly string[]>
+  /** Stage 6. Rows whose right was lost are unchanged and reported. */
+  settle(request: SettleRequest): Promise<SettleResult>
+  /** Unrouted deliveries that are due, lowest `seq` first. */
+  readUnrouted(limit: number): Promise<readonly UnroutedDelivery[]>
+  /**
+   * Replaces unrouted deliveries by routed ones with the same position and due time. False when the registry
+   * is no longer at `registryVersion` or the worker is fenced: nothing happened, look at the routes again.
+   */
+  expand(request: ExpandRequest): Promise<boolean>
+}
+
+export interface ReadRequest {
+  readonly destination: string
+  /** Null means all lanes, which spares the database the filter. */
+  readonly lanes: readonly number[] | null
+  /** Fresh rows are those with a higher `seq`. */
+  readonly after: bigint
+  readonly limit: number
+  /** Stop before this many payload bytes, but always return at least one row. */
+  readonly maxBytes: number
+  /** Leave out fresh rows stored less than this long ago; 0 takes all. */
+  readonly skipRecentMs: number
+  /** Also list what is unfinished at or behind `after`, at most `sweepLimit` ids. */
+  readonly sweep: boolean
+  readonly sweepLimit: number
+}
+
+export interface ReadResult {
+  /** Pending, due, `seq` > after; in `seq` order. */
+  readonly fresh: readonly StoredDelivery[]
+  /** Retries and scheduled ones whose time has come; by due time. Shares `limit` and `maxBytes` with fresh, and goes first. */
+  readonly due: readonly StoredDelivery[]
+  /** Pending and due at or behind `after`, lowest first; null when no sweep was asked for. */
+  readonly swept: readonly SweptDelivery[] | null
+  /** There were more than `sweepLimit`. */
+  readonly sweptMore: boolean
+  /** More rows were due than were returned. */
+  readonly more: boolean
+  /** Until the next retry, scheduled or hot-claimed row of these lanes is due; null when there is none. */
+  readonly nextDueInMs: number | null
+  /** There are unrouted deliveries that wait for expansion. */
+  readonly unrouted: boolean
+}
+
+export interface StoredDelivery {
+  readonly id: string
+  readonly seq: bigint
+  readonly destination: string
+  readonly run: number
+  readonly lane: number
+  readonly key: string | null
+  readonly attempts: number
+  readonly suspicions: number
+  readonly status: 'pending' | 'retry' | 'scheduled'
+  readonly token: string | null
+  readonly holdsKey: boolean
+  /** A holder of its key that is not pending, or an unrouted row of its key, comes first. */
+  readonly behind: boolean
+  readonly size: number
+  /** Null when the event is missing or cannot be decoded; `problem` then says why. */
+  readonly event: EventRecord | null
+  readonly problem: string | null
+}
+
+export interface SweptDelivery {
+  readonly id: string
+  readonly seq: bigint
+}
+
+export interface ClaimedHead {
+  readonly id: string
+  readonly seq: bigint
+  readonly ahead: number
+}
+
+export interface SuspectRequest {
+  readonly workerId: string
+  readonly ids: readonly string[]
+  readonly token: string
+  readonly spendFrom: number
+}
+
+export interface SuspectedDelivery {
+  readonly id: string
+  readonly suspicions: number
+  readonly attempts: number
+}
+
+export interface HotClaim {
+  readonly id: string
+  readonly token: string
+}
+
+export interface Settlement {
+  readonly delivery: Delivery
+  readonly outcome: Outcome
+  /** Value of the attempts column afterwards; absolute, so that a repeated settle counts once. */
+  readonly attempts: number
+  /** Dead rows under the order policies `block` and `park` keep their key waiting. */
+  readonly deadHoldsKey: boolean
+}
+
+export interface SettleRequest {
+  readonly settlements: readonly Settlement[]
+  /** Failed attempts kept per delivery; older ones are dropped. */
+  readonly historyLimit: number
+  /** Held rows of a key that become pending together when their holder is out of the way. */
+  readonly promoteLimit: number
+  readonly workerName: string
+}
+
+export interface SettleResult {
+  /** Ids of deliveries whose right was lost. */
+  readonly lost: readonly string[]
+  /** Destinations in which held rows became pending. */
+  readonly promoted: readonly string[]
+}
+
+export interface UnroutedDelivery {
+  readonly id: string
+  readonly eventId: string
+  readonly seq: bigint
+  readonly type: string
+  readonly key: string | null
+  readonly size: number
+}
+
+export interface ExpandRequest {
+  readonly workerId: string
+  readonly registryVersion: number
+  readonly expansions: readonly {
+    readonly unroutedId: string
+    readonly deliveries: readonly Omit<NewDelivery, 'due' | 'token'>[]
+  }[]
+}
+
+/** For messages and logs. */
+export const rightName = (right: Right): string =>
+  right.kind === 'token' ? `token ${right.token}` : `worker ${right.workerId}`

@@ -1,0 +1,49 @@
+/**
+ * How Posthaste takes part in the transactions of a data-access library. A client (`posthaste/clients/…`)
+ * or a store's own driver implements it; the core never sees a connection.
+ */
+export interface Transactions<Tx, E> {
+  /** Named in messages: "better-sqlite3", "prisma", … */
+  readonly library: string
+
+  /**
+   * Runs `fn` in a new transaction. Resolves only after the database confirmed the commit. Rejects with
+   * what `fn` threw after a rollback; with code POSTHASTE_COMMIT_ROLLED_BACK when COMMIT answered ROLLBACK;
+   * with POSTHASTE_COMMIT_UNKNOWN when the answer was lost. The handle is unusable afterwards.
+   */
+  run<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
+
+  /** The manual form of the same; absent where the library only knows callbacks. */
+  begin?(): Promise<OpenTransaction<Tx>>
+
+  /** A savepoint (or the library's nested transaction) around `fn`, rolled back when it throws. */
+  nested?<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T>
+
+  /** What the store's statements run on. Throws a TransactionError when the transaction is over. */
+  executor(tx: Tx): E
+
+  /** Whether the handle is inside a transaction; undefined when the library cannot tell. */
+  inTransaction(tx: Tx): boolean | undefined
+
+  /**
+   * Commit hooks of the library for a transaction that the user opened. Returns false when there are none:
+   * the commit cannot be observed, the event is inserted unclaimed and the poller finds it.
+   */
+  observe?(tx: Tx, ended: { committed(): void; rolledBack(): void }): boolean
+}
+
+export interface OpenTransaction<Tx> {
+  readonly tx: Tx
+  commit(): Promise<void>
+  rollback(): Promise<void>
+}
+
+/** Seed-style access to the ambient transaction, for code that is handed no transaction object. */
+export interface TxContext<Tx = unknown> {
+  isTransactionActive(): boolean
+  /** The very handle that the business writes use. */
+  currentConnection(): Tx
+  /** Runs only after a successful commit of the whole transaction; a throwing callback is logged, not raised. */
+  afterCommit(callback: () => void): void
+  afterRollback(callback: () => void): void
+}
