@@ -241,8 +241,11 @@ export interface Maintenance {
   cleanup(request: CleanupRequest): Promise<CleanupResult>
   /** Rolls the current minute up into `stats`, keeping `keepMinutes`. */
   recordStatistics(keepMinutes: number): Promise<void>
-  /** True for one caller at a time until `leaseMs` is over or `finishDuty` is called. */
-  takeDuty(name: string, workerId: string, leaseMs: number): Promise<boolean>
+  /**
+   * True for one live worker at a time; a duty is a lane of its own, so it ends with the worker's lease at
+   * the latest. Calling again while holding it answers true.
+   */
+  takeDuty(name: string, workerId: string): Promise<boolean>
   finishDuty(name: string, workerId: string): Promise<void>
 }
 

@@ -48,6 +48,8 @@ export interface StoreContext {
 export interface StoreCapabilities {
   /** A lower `seq` never becomes visible after a higher one (a single writer at a time). */
   readonly commitOrder: boolean
+  /** Lives inside this process or a file of its own: tables may be created without asking. */
+  readonly embedded: boolean
   /** Has `insertSync`. */
   readonly synchronous: boolean
   /** Settle flushes that may be under way at once. */
