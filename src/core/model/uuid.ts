@@ -1,0 +1,136 @@
+/**
+ * Event ids: UUID version 7 (RFC 9562), strictly increasing as text within one generator.
+ *
+ * ```
+ * unix_ts_ms 48 | version 4 | counter high 12 | variant 2 | counter low 30 | random 32
+ * ```
+ *
+ * The 42-bit counter starts each millisecond at a random value whose top bit is zero, so at least 2^41 ids fit
+ * behind it and two processes in the same millisecond still differ in 73 random bits. While the clock stands
+ * still or is behind the last id, the last timestamp is kept and the counter goes on. A full counter borrows
+ * the next millisecond instead of wrapping round.
+ */
+export interface IdSource {
+  /** Milliseconds since the Unix epoch; may stand still or step back. */
+  wallNow(): number
+  /** Exactly `length` unpredictable bytes. */
+  randomBytes(length: number): Uint8Array
+}
+
+const MAX_TIMESTAMP_MS = 2 ** 48 - 1
+const COUNTER_HIGH_END = 2 ** 12
+const COUNTER_LOW_END = 2 ** 30
+/** Asking the operating system for random bytes costs far more than using them, so they are drawn in blocks. */
+const RANDOM_BLOCK_BYTES = 2048
+
+const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+const hex = (byte: number): string => HEX[byte & 255] as string
+
+const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+export function createIdGenerator(source: IdSource): () => string {
+  let timestampMs = Number.NEGATIVE_INFINITY
+  let timestampText = ''
+  let counterHigh = 0
+  let counterLow = 0
+  let block = new Uint8Array(0)
+  let blockOffset = 0
+
+  const drawWord = (): number => {
+    if (blockOffset + 4 > block.length) {
+      // The copy keeps ids unique when a caller goes on writing to the array that it handed out.
+      block = Uint8Array.from(source.randomBytes(RANDOM_BLOCK_BYTES))
+      if (block.length !== RANDOM_BLOCK_BYTES) {
+        throw new RangeError(`randomBytes(${RANDOM_BLOCK_BYTES}) gave ${block.length} bytes`)
+      }
+      blockOffset = 0
+    }
+    const word =
+      ((block[blockOffset] as number) << 24) |
+      ((block[blockOffset + 1] as number) << 16) |
+      ((block[blockOffset + 2] as number) << 8) |
+      (block[blockOffset + 3] as number)
+    blockOffset += 4
+    return word
+  }
+
+  const startMillisecond = (ms: number): void => {
+    // Written so that NaN fails too: a broken clock must not become a plausible id.
+    if (!(ms >= 0 && ms <= MAX_TIMESTAMP_MS)) {
+      throw new RangeError(`the clock gave ${ms} ms, outside 0 … 2^48−1`)
+    }
+    timestampMs = ms
+    timestampText = formatTimestamp(ms)
+    counterHigh = drawWord() & (COUNTER_HIGH_END / 2 - 1)
+    counterLow = drawWord() & (COUNTER_LOW_END - 1)
+  }
+
+  const countUp = (): void => {
+    counterLow += 1
+    if (counterLow < COUNTER_LOW_END) return
+    counterLow = 0
+    counterHigh += 1
+    if (counterHigh === COUNTER_HIGH_END) startMillisecond(timestampMs + 1)
+  }
+
+  return () => {
+    const now = Math.floor(source.wallNow())
+    if (now <= timestampMs) countUp()
+    else startMillisecond(now)
+    const random = drawWord()
+    return (
+      timestampText +
+      ((0x7000 | counterHigh).toString(16) + '-') +
+      (hex(0x80 | (counterLow >>> 24)) + hex(counterLow >>> 16) + '-') +
+      (hex(counterLow >>> 8) + hex(counterLow)) +
+      (hex(random >>> 24) + hex(random >>> 16) + hex(random >>> 8) + hex(random))
+    )
+  }
+}
+
+function formatTimestamp(ms: number): string {
+  const digits = ms.toString(16).padStart(12, '0')
+  return `${digits.slice(0, 8)}-${digits.slice(8)}-`
+}
+
+/** Accepts every UUID version in the usual hyphenated form, in either case. */
+export function isUuid(value: unknown): value is string {
+  return typeof value === 'string' && value.length === 36 && UUID_TEXT.test(value)
+}
+
+/** The 32 lower-case hexadecimal digits, as SQL's binary literals want them. */
+export function uuidToHex(uuid: string): string {
+  if (!isUuid(uuid)) throw new TypeError('not a UUID; check it with isUuid first')
+  const digits =
+    uuid.slice(0, 8) + uuid.slice(9, 13) + uuid.slice(14, 18) + uuid.slice(19, 23) + uuid.slice(24)
+  return digits.toLowerCase()
+}
+
+export function uuidToBytes(uuid: string): Uint8Array {
+  const digits = uuidToHex(uuid)
+  const bytes = new Uint8Array(16)
+  for (let i = 0; i < 16; i++) bytes[i] = (nibble(digits, 2 * i) << 4) | nibble(digits, 2 * i + 1)
+  return bytes
+}
+
+/** '0'–'9' end in 0–9 and 'a'–'f' in 1–6, with bit 6 set only for letters. */
+function nibble(digits: string, index: number): number {
+  const code = digits.charCodeAt(index)
+  return (code & 15) + (code >> 6) * 9
+}
+
+export function uuidFromBytes(bytes: Uint8Array): string {
+  if (bytes.length !== 16) throw new TypeError(`a UUID has 16 bytes, not ${bytes.length}`)
+  let text = ''
+  for (let i = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) text += '-'
+    text += hex(bytes[i] as number)
+  }
+  return text
+}
+
+/** When a version 7 id was made; undefined for the other versions, which do not say so in this place. */
+export function uuidTimestampMs(uuid: string): number | undefined {
+  if (!isUuid(uuid) || uuid.charAt(14) !== '7') return undefined
+  return Number.parseInt(uuid.slice(0, 8), 16) * 2 ** 16 + Number.parseInt(uuid.slice(9, 13), 16)
+}
