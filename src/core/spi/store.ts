@@ -152,10 +152,11 @@ export interface QueueStore {
   /** The same rows by id, for what a sweep found; rows that are no longer pending and due are left out. */
   readByIds(destination: string, ids: readonly string[]): Promise<readonly StoredDelivery[]>
   /**
-   * For keyed events right after commit: which of these are pending and due, with their position and how
-   * many unfinished rows of the same key (here or unrouted) lie before them, counted up to `countLimit`.
+   * For keyed events right after commit: which of these are pending and due, with their position and the
+   * unfinished rows of the same key (here, unrouted, or dead ones that hold it) that lie before them. The
+   * lane's owner alone sends them, so nothing is written. Empty when the worker is fenced.
    */
-  claim(workerId: string, ids: readonly string[], countLimit: number): Promise<readonly ClaimedHead[]>
+  claim(workerId: string, ids: readonly string[], aheadLimit: number): Promise<readonly ClaimedHead[]>
   /**
    * Counts one more suspicion for each and writes `token`, which ends the right of a former hot owner.
    * From `spendFrom` suspicions on it also spends an attempt. Empty when the worker is fenced.
@@ -168,7 +169,11 @@ export interface QueueStore {
    * them at this moment. Returns the ids that are now held; the others may be sent or must be read again.
    */
   hold(workerId: string, destination: string, ids: readonly string[]): Promise<readonly string[]>
-  /** Stage 6. Rows whose right was lost are unchanged and reported. */
+  /**
+   * Stage 6. Rows whose right was lost are unchanged and reported. A row settled as done moves to `finished`
+   * and remembers the right, so a repeated settle is not reported as lost. Retry and released clear the
+   * token: from then on the row belongs to its lane's owner.
+   */
   settle(request: SettleRequest): Promise<SettleResult>
   /** Unrouted deliveries that are due, lowest `seq` first. */
   readUnrouted(limit: number): Promise<readonly UnroutedDelivery[]>
@@ -240,7 +245,8 @@ export interface SweptDelivery {
 export interface ClaimedHead {
   readonly id: string
   readonly seq: bigint
-  readonly ahead: number
+  /** Ids of at most `aheadLimit` deliveries of its key that come first; empty when it is the head. */
+  readonly ahead: readonly string[]
 }
 
 export interface SuspectRequest {
