@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.mjs).
+    // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.ts).
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     exclude: ['**/node_modules/**', 'test/nodes/**'],
     testTimeout: 30_000,
@@ -11,6 +11,5 @@ export default defineConfig({
     retry: 0,
     pool: 'forks',
     maxWorkers: 2,
-    passWithNoTests: true,
   },
 })
