@@ -19,6 +19,8 @@ export default defineConfig({
   dts: true,
   sourcemap: true,
   clean: true,
+  // We ship CommonJS on purpose: Jest and NestJS applications still load packages that way.
+  checks: { legacyCjs: false },
   // .mjs/.cjs always, so that neither form depends on the "type" of the package around it.
   fixedExtension: true,
 })
