@@ -1,0 +1,119 @@
+import type { Metrics } from '../spi/runtime.ts'
+
+const nothing = (): undefined => undefined
+
+/** The default: measures nothing. */
+export const NOOP_METRICS: Metrics = Object.freeze({
+  hotEnqueued: nothing,
+  hotDropped: nothing,
+  coldEnqueued: nothing,
+  dispatchSuccess: nothing,
+  dispatchFailure: nothing,
+  dispatchDead: nothing,
+  queueDepths: nothing,
+  oldestLagMs: nothing,
+  observeBatchDuration: nothing,
+  addProcessed: nothing,
+  addErrors: nothing,
+  addRetries: nothing,
+  addDead: nothing,
+  setPending: nothing,
+  observeLatency: nothing,
+  rightsLost: nothing,
+  lanesOwned: nothing,
+  breakerState: nothing,
+  suspects: nothing,
+})
+
+/** How often and how long something took. */
+export interface Observations {
+  readonly count: number
+  readonly sum: number
+  readonly max: number
+}
+
+type Counter =
+  | 'hotEnqueued'
+  | 'hotDropped'
+  | 'coldEnqueued'
+  | 'dispatchSuccess'
+  | 'dispatchFailure'
+  | 'dispatchDead'
+  | 'addProcessed'
+  | 'addErrors'
+  | 'addRetries'
+  | 'addDead'
+  | 'rightsLost'
+  | 'suspects'
+type Gauge = 'hotQueueDepth' | 'coldQueueDepth' | 'oldestLagMs' | 'setPending' | 'lanesOwned'
+type Series = 'observeBatchDuration' | 'observeLatency'
+
+export interface CountingMetrics extends Metrics {
+  /** Sum of a counter; over all destinations unless one is named. */
+  count(name: Counter, destination?: string): number
+  /** Last value of a gauge; undefined when it was never set. */
+  gauge(name: Gauge, destination: string): number | undefined
+  observations(name: Series, destination: string): Observations
+  breaker(destination: string): 'closed' | 'open' | 'halfOpen' | undefined
+}
+
+const NONE: Observations = Object.freeze({ count: 0, sum: 0, max: 0 })
+
+/** Keeps everything in memory; for tests, the demo, and as an example of an implementation. */
+export const createCountingMetrics = (): CountingMetrics => {
+  const numbers = new Map<string, Map<string, number>>()
+  const series = new Map<string, Observations>()
+  const breakers = new Map<string, 'closed' | 'open' | 'halfOpen'>()
+
+  const of = (name: string): Map<string, number> => {
+    const known = numbers.get(name) ?? new Map<string, number>()
+    numbers.set(name, known)
+    return known
+  }
+  const counter = (name: Counter) => (destination: string, count: number) => {
+    const values = of(name)
+    values.set(destination, (values.get(destination) ?? 0) + count)
+  }
+  const gauge = (name: Gauge) => (destination: string, value: number) => {
+    of(name).set(destination, value)
+  }
+  const observe = (name: Series) => (destination: string, value: number) => {
+    const { count, sum, max } = series.get(`${name} ${destination}`) ?? NONE
+    series.set(`${name} ${destination}`, { count: count + 1, sum: sum + value, max: Math.max(max, value) })
+  }
+  const [hotDepth, coldDepth] = [gauge('hotQueueDepth'), gauge('coldQueueDepth')]
+
+  return {
+    hotEnqueued: counter('hotEnqueued'),
+    hotDropped: counter('hotDropped'),
+    coldEnqueued: counter('coldEnqueued'),
+    dispatchSuccess: counter('dispatchSuccess'),
+    dispatchFailure: counter('dispatchFailure'),
+    dispatchDead: counter('dispatchDead'),
+    queueDepths(destination, hot, cold) {
+      hotDepth(destination, hot)
+      coldDepth(destination, cold)
+    },
+    oldestLagMs: gauge('oldestLagMs'),
+    observeBatchDuration: observe('observeBatchDuration'),
+    addProcessed: counter('addProcessed'),
+    addErrors: counter('addErrors'),
+    addRetries: counter('addRetries'),
+    addDead: counter('addDead'),
+    setPending: gauge('setPending'),
+    observeLatency: observe('observeLatency'),
+    rightsLost: counter('rightsLost'),
+    lanesOwned: gauge('lanesOwned'),
+    breakerState: (destination, state) => void breakers.set(destination, state),
+    suspects: counter('suspects'),
+
+    count(name, destination) {
+      const values = of(name)
+      if (destination !== undefined) return values.get(destination) ?? 0
+      return [...values.values()].reduce((sum, value) => sum + value, 0)
+    },
+    gauge: (name, destination) => of(name).get(destination),
+    observations: (name, destination) => series.get(`${name} ${destination}`) ?? NONE,
+    breaker: (destination) => breakers.get(destination),
+  }
+}
