@@ -1,0 +1,22 @@
+import type { KnipConfig } from 'knip'
+import { entries } from './tsdown.config.ts'
+
+const config: KnipConfig = {
+  // What is published, and what people start by hand; tests are found through vitest's configuration.
+  entry: [
+    ...Object.values(entries),
+    'scripts/*.{ts,mjs}',
+    'demo/**/*.ts',
+    'bench/**/*.ts',
+    'simulator/**/*.ts',
+    'test/nodes/**/*.ts',
+  ],
+  project: ['{src,test,scripts,demo,bench,simulator}/**/*.{ts,mjs}'],
+  ignoreExportsUsedInFile: true,
+  // scripts/check.ts runs it by its other name, attw.
+  ignoreDependencies: ['@arethetypeswrong/cli'],
+  // test/nodes has its own package.json for the peers that Node 20 cannot install.
+  rules: { optionalPeerDependencies: 'off' },
+}
+
+export default config
