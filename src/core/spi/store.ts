@@ -195,6 +195,8 @@ export interface ReadRequest {
   readonly maxBytes: number
   /** Leave out fresh rows stored less than this long ago; 0 takes all. */
   readonly skipRecentMs: number
+  /** Leave out fresh rows stored longer ago than this; 0 takes all. The core still asks without it now and then. */
+  readonly windowMs: number
   /** Also list what is unfinished at or behind `after`, at most `sweepLimit` ids. */
   readonly sweep: boolean
   readonly sweepLimit: number

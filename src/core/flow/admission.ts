@@ -1,0 +1,199 @@
+/**
+ * Between the poller and the cold queue: decides for each row that was read what happens to it.
+ *
+ *   in flight here already            → nothing
+ *   cannot be decoded, event missing  → dead, so that it is visible instead of in the way
+ *   behind a holder of its key        → held in the database, until that holder is out of the way
+ *   suspect                           → counted first; from the third time on alone, with the attempt spent
+ *   otherwise                         → offered to the cold queue
+ *
+ * A suspect is a pending row whose hot token ran out unsettled, or one of the first rows of lanes that were
+ * taken over from a worker that did not say goodbye: it may be the event that ended that process.
+ */
+import { ERROR_CODES } from '../errors.ts'
+import type { AttemptFailure, Delivery } from '../model/delivery.ts'
+import type { EventRecord } from '../model/event.ts'
+import type { ResolvedDestination } from '../options.ts'
+import type { Logger, Metrics, Store, StoredDelivery, SuspectedDelivery } from '../spi/index.ts'
+import type { Dispatcher } from './dispatcher.ts'
+
+export interface AdmissionParts {
+  readonly destination: ResolvedDestination
+  readonly store: Store
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly dispatcher: Dispatcher
+  readonly workerId: () => string
+  readonly newToken: () => string
+}
+
+export interface Admitted {
+  /** Lowest position that was neither queued nor put aside: read again from here. */
+  readonly goBackTo: bigint | null
+  /** Something must wait for a row that this process does not control, such as an unrouted one. */
+  readonly blocked: boolean
+}
+
+/** From this many suspicions on a delivery runs alone and its attempt is written before it is sent. */
+export const QUARANTINE_AFTER = 3
+
+export class Admission {
+  readonly #parts: AdmissionParts
+  /** Rows of these lanes that are still to be counted as suspects, after an unclean takeover. */
+  readonly #suspectLanes = new Set<number>()
+  #suspectsLeft = 0
+
+  constructor(parts: AdmissionParts) {
+    this.#parts = parts
+  }
+
+  isInFlight(id: string): boolean {
+    return this.#parts.dispatcher.queues.has(id)
+  }
+
+  /** What ran when the former owner ended is among the first rows: as many as can be under way at once. */
+  suspectLanes(lanes: readonly number[]): void {
+    const { concurrency, batchSize } = this.#parts.destination
+    for (const lane of lanes) this.#suspectLanes.add(lane)
+    if (lanes.length > 0) this.#suspectsLeft = concurrency * batchSize
+  }
+
+  async admit(rows: readonly StoredDelivery[]): Promise<Admitted> {
+    const workerId = this.#parts.workerId()
+    const behind: StoredDelivery[] = []
+    const suspects: StoredDelivery[] = []
+    const clear: StoredDelivery[] = []
+    for (const row of rows) {
+      if (this.isInFlight(row.id)) continue
+      if (row.behind) behind.push(row)
+      else (this.#isSuspect(row) ? suspects : clear).push(row)
+    }
+    const counted = await this.#countSuspects(workerId, suspects)
+    const unheld = await this.#hold(workerId, behind)
+    let goBackTo = lowest(unheld)
+    // In the order in which they were read, so that a suspect is not overtaken within its key.
+    for (const row of rows) {
+      if (row.behind || this.isInFlight(row.id)) continue
+      const count = counted.get(row.id)
+      if (suspects.includes(row) && count === undefined) continue
+      if (!this.#offer(row, workerId, count ?? null)) {
+        goBackTo = smaller(goBackTo, row.status === 'pending' ? row.seq : null)
+      }
+    }
+    return { goBackTo, blocked: unheld.length > 0 }
+  }
+
+  #isSuspect(row: StoredDelivery): boolean {
+    if (row.status === 'pending' && row.token !== null) return true
+    if (this.#suspectsLeft === 0 || !this.#suspectLanes.has(row.lane)) return false
+    this.#suspectsLeft -= 1
+    if (this.#suspectsLeft === 0) this.#suspectLanes.clear()
+    return true
+  }
+
+  async #countSuspects(
+    workerId: string,
+    rows: readonly StoredDelivery[],
+  ): Promise<ReadonlyMap<string, SuspectedDelivery>> {
+    if (rows.length === 0) return new Map()
+    const { store, metrics, destination, newToken } = this.#parts
+    metrics.suspects(destination.name, rows.length)
+    const counted = await store.queue.suspect({
+      workerId,
+      ids: rows.map(({ id }) => id),
+      token: newToken(),
+      spendFrom: QUARANTINE_AFTER,
+    })
+    return new Map(counted.map((row) => [row.id, row]))
+  }
+
+  /** Returns the rows that are not held: their holder went away, or it is an unrouted row. */
+  async #hold(workerId: string, rows: readonly StoredDelivery[]): Promise<readonly StoredDelivery[]> {
+    if (rows.length === 0) return rows
+    const { store, destination } = this.#parts
+    const held = new Set(
+      await store.queue.hold(
+        workerId,
+        destination.name,
+        rows.map(({ id }) => id),
+      ),
+    )
+    return rows.filter(({ id }) => !held.has(id))
+  }
+
+  #offer(row: StoredDelivery, workerId: string, suspected: SuspectedDelivery | null): boolean {
+    const { dispatcher, destination } = this.#parts
+    const quarantined = suspected !== null && suspected.suspicions >= QUARANTINE_AFTER
+    const attempts = suspected?.attempts ?? row.attempts
+    const delivery = toDelivery(row, workerId, attempts, quarantined)
+    if (row.event === null) {
+      this.#bury(delivery, {
+        code: ERROR_CODES.undecodable,
+        message: `the stored event cannot be read: ${row.problem ?? 'no reason known'}`,
+      })
+      return true
+    }
+    const limit = (destination.retry.forType?.(row.event.type) ?? destination.retry).maxAttempts
+    if (quarantined && attempts > limit) {
+      this.#bury(delivery, {
+        code: null,
+        message: `${suspected.suspicions} processes ended while this delivery was under way; it is not sent again`,
+      })
+      return true
+    }
+    return dispatcher.enqueueCold(delivery)
+  }
+
+  #bury(delivery: Delivery, why: Pick<AttemptFailure, 'code' | 'message'>): void {
+    const { dispatcher, logger, metrics, destination } = this.#parts
+    logger.log('error', 'a delivery is dead without being sent', {
+      destination: destination.name,
+      event: delivery.event.id,
+      delivery: delivery.id,
+      reason: why.message,
+    })
+    metrics.dispatchDead(destination.name, 1)
+    metrics.addDead(destination.name, 1)
+    const failure = { ...why, attempt: delivery.attempts, durationMs: 0, stack: null }
+    dispatcher.settleUnsent(delivery, { kind: 'dead', failure }, delivery.attempts)
+  }
+}
+
+const lowest = (rows: readonly StoredDelivery[]): bigint | null =>
+  rows.reduce<bigint | null>((least, { seq }) => smaller(least, seq), null)
+
+const smaller = (a: bigint | null, b: bigint | null): bigint | null =>
+  a === null ? b : b === null || a < b ? a : b
+
+const toDelivery = (row: StoredDelivery, workerId: string, attempts: number, quarantined: boolean): Delivery => ({
+  id: row.id,
+  event: row.event ?? missingEvent(row),
+  destination: row.destination,
+  run: row.run,
+  lane: row.lane,
+  seq: row.seq,
+  attempts,
+  attemptSpent: quarantined,
+  alone: quarantined,
+  holdsKey: row.holdsKey,
+  right: { kind: 'lane', workerId },
+  source: 'cold',
+})
+
+/** Stands in for an event that is not there, so that its delivery can be settled like any other. */
+const missingEvent = (row: StoredDelivery): EventRecord => ({
+  id: row.id,
+  type: '',
+  version: 0,
+  key: row.key,
+  aggregateType: null,
+  aggregateId: null,
+  tenantId: null,
+  headers: {},
+  contentType: '',
+  data: '',
+  size: 0,
+  occurredAtMs: 0,
+  createdAtMs: 0,
+  replacesId: null,
+})

@@ -1,0 +1,199 @@
+/**
+ * Part of stage 1. Receives a draft in any of its forms; hands on its fields, each read once and checked, so
+ * that neither a getter nor a later change of the caller's object makes what was checked and what is stored
+ * differ. The payload is not looked at here: the schema comes first.
+ */
+import {
+  type AnyEventDefinition,
+  type Draft,
+  type DraftOptions,
+  isDefinition,
+  type Named,
+  nameOf,
+} from '../define-event.ts'
+import { InvalidEventError, OutboxError } from '../errors.ts'
+import { JSON_CONTENT_TYPE } from '../model/event.ts'
+import { checkHeaders, checkName } from '../model/headers.ts'
+import type { Due } from '../spi/store.ts'
+
+/** Longest texts in UTF-16 units; every store's columns hold them. */
+export const TEXT_LIMITS = {
+  type: 128,
+  key: 255,
+  aggregateType: 64,
+  aggregateId: 128,
+  tenantId: 64,
+  idempotencyKey: 255,
+  contentType: 128,
+} as const
+
+const LAST_VERSION = 32_767
+/** Ten years: whoever waits longer has mistaken the unit. */
+const LONGEST_DELAY_MS = 3_650 * 24 * 3_600_000
+
+/** A draft whose fields are known to be good, before its payload was. */
+export interface CheckedDraft {
+  readonly type: string
+  readonly version: number
+  readonly definition: AnyEventDefinition | null
+  readonly content: { readonly json: string } | { readonly payload: unknown }
+  /** Null where the definition decides, once the payload is known. */
+  readonly id: string | null
+  readonly key: string | null | undefined
+  readonly aggregateType: string | null
+  readonly aggregateId: string | null | undefined
+  readonly tenantId: string | null
+  readonly headers: Readonly<Record<string, string>>
+  readonly contentType: string | null
+  readonly due: Due
+  readonly delayed: boolean
+  readonly idempotencyKey: string | null
+  readonly occurredAtMs: number
+}
+
+export const refuse = (path: string, reason: string, text: string, cause?: unknown): InvalidEventError =>
+  new InvalidEventError(`${path} ${text}`, { path, reason, ...(cause === undefined ? {} : { cause }) })
+
+type TextField = keyof typeof TEXT_LIMITS
+
+export const checkText = (field: TextField, value: unknown): string => {
+  if (typeof value !== 'string') throw refuse(field, 'not-text', `must be text, not ${typeof value}`)
+  if (value === '') throw refuse(field, 'empty', 'must not be empty; leave it out instead')
+  if (value.length > TEXT_LIMITS[field]) {
+    throw refuse(field, 'too-long', `has ${value.length} characters; the limit is ${TEXT_LIMITS[field]}`)
+  }
+  if (value.includes('\0')) throw refuse(field, 'nul', 'contains U+0000, which databases reject')
+  if (/\p{Surrogate}/u.test(value)) throw refuse(field, 'lone-surrogate', 'contains half a surrogate pair')
+  return value
+}
+
+const optionalText = (field: TextField, value: unknown): string | null =>
+  value === undefined || value === null ? null : checkText(field, value)
+
+const checkType = (value: unknown): string => {
+  const type = checkText('type', value)
+  try {
+    checkName('event type', type, TEXT_LIMITS.type)
+  } catch (cause) {
+    throw refuse('type', 'bad-name', cause instanceof Error ? `cannot be used: ${cause.message}` : 'cannot be used', cause)
+  }
+  return type
+}
+
+const checkDate = (field: string, value: unknown): number => {
+  const time = value instanceof Date ? value.getTime() : Number.NaN
+  if (Number.isNaN(time)) throw refuse(field, 'bad-date', 'must be a valid Date')
+  return time
+}
+
+const checkVersion = (value: unknown): number => {
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= LAST_VERSION) return value as number
+  throw refuse('version', 'out-of-range', `must be a whole number from 1 to ${LAST_VERSION}`)
+}
+
+const NOW: Due = Object.freeze({ afterMs: 0 })
+
+const checkDue = (options: DraftOptions, now: number): { readonly due: Due; readonly delayed: boolean } => {
+  const { delayMs, dueAt } = options
+  if (delayMs !== undefined && dueAt !== undefined) {
+    throw refuse('dueAt', 'conflict', 'cannot be combined with delayMs: give one of them')
+  }
+  if (dueAt !== undefined) {
+    const atMs = checkDate('dueAt', dueAt)
+    // A time that has passed is no delay, and the hot path may have it.
+    return atMs <= now ? { due: NOW, delayed: false } : { due: { atMs }, delayed: true }
+  }
+  if (delayMs === undefined || delayMs === 0) return { due: NOW, delayed: false }
+  if (!(typeof delayMs === 'number' && delayMs > 0 && delayMs <= LONGEST_DELAY_MS)) {
+    throw refuse('delayMs', 'out-of-range', `must be a number from 0 to ${LONGEST_DELAY_MS}, not ${String(delayMs)}`)
+  }
+  return { due: { afterMs: Math.ceil(delayMs) }, delayed: true }
+}
+
+/** A plain copy without a prototype's surprises; what is in it is checked unless the user turned that off. */
+const copyHeaders = (given: unknown, validate: boolean): Readonly<Record<string, string>> => {
+  if (given === undefined || given === null) return Object.freeze({})
+  if (typeof given !== 'object' || Array.isArray(given)) {
+    throw refuse('headers', 'not-an-object', 'must be an object of names and texts')
+  }
+  const copy = { ...(given as Record<string, string>) }
+  if (validate) checkHeaders(copy)
+  return Object.freeze(copy)
+}
+
+const definitionOf = (draft: Draft): AnyEventDefinition | null => {
+  if ('definition' in draft && isDefinition(draft.definition)) return draft.definition
+  return isDefinition(draft.type) ? draft.type : null
+}
+
+const contentOf = (draft: Draft): CheckedDraft['content'] => {
+  if (!('json' in draft) || draft.json === undefined) return { payload: (draft as { payload: unknown }).payload }
+  if ('payload' in draft && draft.payload !== undefined) {
+    throw refuse('json', 'conflict', 'cannot be combined with payload: give one of them')
+  }
+  return { json: draft.json }
+}
+
+export interface DraftRules {
+  readonly wallNow: number
+  readonly validateHeaders: boolean
+}
+
+export const checkDraft = (draft: Draft, rules: DraftRules): CheckedDraft => {
+  if (typeof draft !== 'object' || draft === null) {
+    throw refuse('event', 'not-an-event', `must be a draft or { type, payload }, not ${draft === null ? 'null' : typeof draft}`)
+  }
+  const definition = definitionOf(draft)
+  const { aggregateType, key, aggregateId } = draft
+  return {
+    type: checkType(definition === null ? nameOf(draft.type as Named) : definition.type),
+    version: checkVersion((draft as DraftOptions).version ?? definition?.version ?? 1),
+    definition,
+    content: contentOf(draft),
+    id: draft.id === undefined ? null : draft.id,
+    key: key === undefined ? undefined : optionalText('key', key),
+    aggregateType: optionalText(
+      'aggregateType',
+      aggregateType === undefined ? definition?.aggregate : aggregateType === null ? null : nameOf(aggregateType),
+    ),
+    aggregateId: aggregateId === undefined ? undefined : optionalText('aggregateId', aggregateId),
+    tenantId: optionalText('tenantId', draft.tenantId),
+    headers: copyHeaders(draft.headers, rules.validateHeaders),
+    contentType: optionalText('contentType', draft.contentType ?? definition?.contentType),
+    ...checkDue(draft, rules.wallNow),
+    idempotencyKey: optionalText('idempotencyKey', draft.idempotencyKey),
+    occurredAtMs: draft.occurredAt === undefined ? rules.wallNow : checkDate('occurredAt', draft.occurredAt),
+  }
+}
+
+/** JSON and its kin (`application/cloudevents+json`) are kept as text, everything else as bytes. */
+export const isJsonType = (contentType: string): boolean => /^[^;]*[/+]json\s*(;|$)/i.test(contentType)
+
+export const contentTypeFor = (given: string | null, binary: boolean): string => {
+  const contentType = given ?? (binary ? null : JSON_CONTENT_TYPE)
+  if (contentType === null) {
+    throw refuse('contentType', 'missing', 'is required for a payload of bytes, e.g. application/octet-stream')
+  }
+  if (binary && isJsonType(contentType)) {
+    throw refuse('contentType', 'mismatch', `is ${contentType}, but the payload is bytes: use ofJson(type, text) for JSON`)
+  }
+  if (!binary && !isJsonType(contentType)) {
+    throw refuse('contentType', 'mismatch', `is ${contentType}, so the payload must be a Uint8Array of such content`)
+  }
+  return contentType
+}
+
+/** Gives an error its place in the call: `$.items[3]` in the third draft is `events[2].payload.items[3]`. */
+export const placeError = (error: unknown, index: number | null): unknown => {
+  if (!(error instanceof OutboxError)) return error
+  if (!(error instanceof InvalidEventError)) return error
+  const inside = error.path.startsWith('$') ? `payload${error.path.slice(1)}` : error.path
+  const path = index === null ? inside : `events[${index}].${inside}`
+  const message = index === null ? error.message : `events[${index}]: ${error.message}`
+  const reason = String(error.detail.reason)
+  return new InvalidEventError(message, {
+    path,
+    reason,
+    ...(error.cause === undefined ? {} : { cause: error.cause }),
+  })
+}

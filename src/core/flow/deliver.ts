@@ -1,0 +1,205 @@
+/**
+ * Stage 5: a batch is carried to its destination.
+ *
+ * Receives  deliveries that a worker took, all of one destination.
+ * Hands on  one result per delivery; whatever a listener or publisher does, this never throws.
+ * Guarantees
+ * - The signal is aborted at the timeout; a handler that does not end is given up soon after it, and at
+ *   the hard deadline in any case.
+ * - A failure is classified in one place, `policy/failure.ts`, and described within bounds.
+ */
+import { ERROR_CODES, OutboxError } from '../errors.ts'
+import type { AttemptFailure, Delivery } from '../model/delivery.ts'
+import type { ResolvedDestination } from '../options.ts'
+import { classify, describeError, type Verdict } from '../policy/failure.ts'
+import type { Logger, Runtime, SendResult } from '../spi/index.ts'
+
+/** What stands at the end of a destination: a publisher, or the listeners of this process. */
+export interface Receiver {
+  /** One result per delivery, in order. May throw or reject; that is then the result of all of them. */
+  receive(
+    deliveries: readonly Delivery[],
+    context: ReceiveContext,
+  ): Promise<readonly SendResult[]> | readonly SendResult[]
+  /** Whether a failure to connect says something about the place rather than about the event. */
+  readonly kind: 'publisher' | 'listeners'
+}
+
+export interface ReceiveContext {
+  readonly signal: AbortSignal
+}
+
+export type DeliveryResult =
+  | { readonly verdict: 'done' }
+  | {
+      readonly verdict: Verdict
+      readonly error: unknown
+      readonly failure: AttemptFailure
+      /** Asked for by the receiver; null leaves it to the retry policy. */
+      readonly delayMs: number | null
+      readonly counted: boolean
+    }
+
+export interface DeliverOptions {
+  readonly destination: ResolvedDestination
+  readonly receiver: Receiver
+  readonly hardDeadlineMs: number
+  readonly runtime: Runtime
+  readonly logger: Logger
+}
+
+/** A handler that was told to stop gets this long before it is left behind. */
+const ABORT_GRACE_MS = 1_000
+
+export const attemptNumber = (delivery: Delivery): number =>
+  delivery.attemptSpent ? delivery.attempts : delivery.attempts + 1
+
+export const deliver = async (
+  batch: readonly Delivery[],
+  options: DeliverOptions,
+  stopping: AbortSignal,
+): Promise<readonly DeliveryResult[]> => {
+  const { runtime } = options
+  const startedAt = runtime.monotonicNow()
+  let results: readonly SendResult[]
+  try {
+    results = checkResults(await receiveInTime(batch, options, stopping), batch.length)
+  } catch (error) {
+    const failed: SendResult = { ok: false, error }
+    results = batch.map(() => failed)
+  }
+  const durationMs = Math.round(runtime.monotonicNow() - startedAt)
+  return batch.map((delivery, i) => judge(delivery, results[i] as SendResult, durationMs, options))
+}
+
+/** Lets the receiver work until it answers or its time is over. */
+const receiveInTime = async (
+  batch: readonly Delivery[],
+  options: DeliverOptions,
+  stopping: AbortSignal,
+): Promise<readonly SendResult[]> => {
+  const { destination, receiver, runtime, hardDeadlineMs } = options
+  const abort = new LazyAbort(stopping)
+  const received = receiver.receive(batch, abort)
+  if (!isThenable(received)) return received
+  const { timeoutMs } = destination
+  const giveUpMs = timeoutMs > 0 ? Math.min(hardDeadlineMs, timeoutMs + ABORT_GRACE_MS) : hardDeadlineMs
+  return await new Promise<readonly SendResult[]>((resolve, reject) => {
+    const cancelTimeout =
+      timeoutMs > 0 && timeoutMs < giveUpMs
+        ? runtime.schedule(timeoutMs, () => abort.abort(deadlineError(destination.name, timeoutMs)))
+        : null
+    const cancelDeadline = runtime.schedule(giveUpMs, () => {
+      const error = deadlineError(destination.name, giveUpMs)
+      abort.abort(error)
+      reject(error)
+    })
+    const ended = (): void => {
+      cancelTimeout?.()
+      cancelDeadline()
+      abort.detach()
+    }
+    received.then(
+      (results) => {
+        ended()
+        resolve(results)
+      },
+      (error: unknown) => {
+        ended()
+        reject(error)
+      },
+    )
+  })
+}
+
+const isThenable = <T>(value: Promise<T> | T): value is Promise<T> =>
+  typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
+
+const deadlineError = (destination: string, afterMs: number): OutboxError =>
+  new OutboxError(
+    ERROR_CODES.deadline,
+    `the delivery to "${destination}" did not end within ${afterMs} ms; its signal was aborted`,
+    { destination, afterMs },
+  )
+
+/** Most handlers never look at the signal, and a controller per delivery is not free. */
+class LazyAbort implements ReceiveContext {
+  readonly #stopping: AbortSignal
+  #controller: AbortController | null = null
+  #reason: { readonly error: unknown } | null = null
+  #onStop: (() => void) | null = null
+
+  constructor(stopping: AbortSignal) {
+    this.#stopping = stopping
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      const controller = new AbortController()
+      this.#controller = controller
+      if (this.#reason) controller.abort(this.#reason.error)
+      else if (this.#stopping.aborted) controller.abort(this.#stopping.reason)
+      else {
+        this.#onStop = () => controller.abort(this.#stopping.reason)
+        this.#stopping.addEventListener('abort', this.#onStop, { once: true })
+      }
+    }
+    return this.#controller.signal
+  }
+
+  abort(error: unknown): void {
+    this.#reason = { error }
+    this.#controller?.abort(error)
+  }
+
+  detach(): void {
+    if (this.#onStop) this.#stopping.removeEventListener('abort', this.#onStop)
+  }
+}
+
+const checkResults = (results: unknown, expected: number): readonly SendResult[] => {
+  if (!Array.isArray(results) || results.length !== expected) {
+    const got = Array.isArray(results) ? `${results.length} results` : typeof results
+    throw new TypeError(`the publisher must return one result per delivery: ${expected} were sent, got ${got}`)
+  }
+  return results as readonly SendResult[]
+}
+
+const judge = (
+  delivery: Delivery,
+  result: SendResult | undefined,
+  durationMs: number,
+  options: DeliverOptions,
+): DeliveryResult => {
+  if (result?.ok === true) return { verdict: 'done' }
+  const { destination, receiver, logger } = options
+  const error = result?.error
+  const attempt = attemptNumber(delivery)
+  const judged = classify(
+    error,
+    { attempt, type: delivery.event.type, destination: destination.name },
+    {
+      from: receiver.kind === 'publisher' ? 'publisher' : 'listener',
+      ...(destination.classify ? { custom: destination.classify } : {}),
+      onClassifierError: (problem) =>
+        logger.log('error', 'the failure classifier threw; the delivery is retried', {
+          destination: destination.name,
+          error: String(problem),
+        }),
+    },
+  )
+  const described = describeError(error)
+  return {
+    verdict: judged.verdict,
+    error,
+    delayMs: judged.delayMs ?? null,
+    counted: judged.counted,
+    failure: {
+      attempt,
+      durationMs,
+      code: described.code ?? null,
+      message: described.message,
+      stack: described.stack ?? null,
+    },
+  }
+}

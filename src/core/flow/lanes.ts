@@ -1,0 +1,299 @@
+/**
+ * Lanes: who may deliver what. This process registers as a worker, leases lanes of the destinations it
+ * serves and renews everything with one statement.
+ *
+ *   register ──► survey ──► take free lanes up to our share ──► renew … renew ──► retire (clean end)
+ *                  ▲                                              │
+ *                  └── surplus: stop using it, wait until nothing of it is in flight, give it up
+ *   fenced (our lease ran out and somebody noticed): everything we hold is void; start anew under a new id.
+ *
+ * Guarantees
+ * - `isValid` is true only while the database cannot have given our lanes away: the local deadline starts
+ *   before the statement is sent, and by the monotonic clock.
+ * - A lane is given up only when nothing of it is queued, claimed or in flight here.
+ */
+import { LANES } from '../model/lane.ts'
+import type { Cancel, Logger, Metrics, Runtime, Store } from '../spi/index.ts'
+
+export interface LaneEvents {
+  /** Lanes came or went; `unclean` were taken from a worker that did not say goodbye. */
+  changed(destination: string, change: { readonly gained: readonly number[]; readonly unclean: readonly number[] }): void
+  /** Rights of this worker id are void. */
+  fenced(workerId: string): void
+  /** Whether anything of this lane is in memory here. */
+  isBusy(destination: string, lane: number): boolean
+  /** After every successful renewal, for what else is refreshed at that pace. */
+  renewed(): void
+}
+
+export interface LaneOptions {
+  readonly leaseMs: number
+  readonly renewMs: number
+  readonly destinations: readonly string[]
+}
+
+/** While others could fail or lanes are missing, look this often: a takeover shall not wait for a renewal. */
+const WATCH_MS = 500
+
+export class Lanes {
+  readonly #store: Store
+  readonly #runtime: Runtime
+  readonly #logger: Logger
+  readonly #metrics: Metrics
+  readonly #options: LaneOptions
+  readonly #events: LaneEvents
+  readonly #newId: () => string
+  readonly #owned = new Map<string, Set<number>>()
+  readonly #leaving = new Map<string, Set<number>>()
+  #workerId: string
+  #registered = false
+  #validUntil = Number.NEGATIVE_INFINITY
+  #renewAt = Number.NEGATIVE_INFINITY
+  #othersAlive = true
+  #timer: Cancel | null = null
+  #round: Promise<void> | null = null
+  #stopped = false
+
+  constructor(
+    parts: {
+      readonly store: Store
+      readonly runtime: Runtime
+      readonly logger: Logger
+      readonly metrics: Metrics
+      readonly newId: () => string
+    },
+    options: LaneOptions,
+    events: LaneEvents,
+  ) {
+    this.#store = parts.store
+    this.#runtime = parts.runtime
+    this.#logger = parts.logger
+    this.#metrics = parts.metrics
+    this.#newId = parts.newId
+    this.#options = options
+    this.#events = events
+    this.#workerId = parts.newId()
+    for (const destination of options.destinations) {
+      this.#owned.set(destination, new Set())
+      this.#leaving.set(destination, new Set())
+    }
+  }
+
+  get workerId(): string {
+    return this.#workerId
+  }
+
+  /** Rights under this worker id certainly hold now. */
+  isValid(workerId: string): boolean {
+    return this.#registered && workerId === this.#workerId && this.#runtime.monotonicNow() < this.#validUntil
+  }
+
+  /** The lane may be read and claimed from; one that we are leaving may not. */
+  owns(destination: string, lane: number): boolean {
+    return this.#owned.get(destination)?.has(lane) === true && !this.#leaving.get(destination)?.has(lane)
+  }
+
+  /** Lanes to read; null when there are none. `all` spares the database the filter. */
+  readable(destination: string): { readonly lanes: readonly number[]; readonly all: boolean } | null {
+    const owned = this.#owned.get(destination)
+    const leaving = this.#leaving.get(destination)
+    if (!owned || owned.size === 0) return null
+    const lanes = leaving && leaving.size > 0 ? [...owned].filter((lane) => !leaving.has(lane)) : [...owned]
+    return lanes.length === 0 ? null : { lanes, all: lanes.length === LANES }
+  }
+
+  count(destination: string): number {
+    return this.#owned.get(destination)?.size ?? 0
+  }
+
+  /** Registers and takes what is free; then goes on by itself until `stop`. */
+  async start(): Promise<void> {
+    await this.beat()
+    this.#arm()
+  }
+
+  /** One round: renew when it is time, survey, take and give up. Rounds never overlap. */
+  beat(): Promise<void> {
+    this.#round ??= this.#beat().finally(() => {
+      this.#round = null
+    })
+    return this.#round
+  }
+
+  /**
+   * Stops the rounds. With `clean` the lanes are freed at once; without, something may still be in flight,
+   * so the lease has to run out first.
+   */
+  async stop(clean: boolean): Promise<void> {
+    this.#stopped = true
+    this.#timer?.()
+    this.#timer = null
+    await this.#round?.catch(() => undefined)
+    if (!this.#registered) return
+    this.#registered = false
+    if (clean) await this.#store.lanes.retire(this.#workerId)
+  }
+
+  #arm(): void {
+    if (this.#stopped) return
+    const watching = this.#othersAlive || this.#options.destinations.some((name) => this.count(name) < LANES)
+    const untilRenewal = Math.max(1, this.#renewAt - this.#runtime.monotonicNow())
+    const delayMs = watching ? Math.min(WATCH_MS, untilRenewal) : untilRenewal
+    this.#timer = this.#runtime.schedule(delayMs, () => {
+      this.#timer = null
+      void this.beat().then(() => this.#arm())
+    })
+  }
+
+  async #beat(): Promise<void> {
+    try {
+      if (!this.#registered) await this.#register()
+      else if (this.#runtime.monotonicNow() >= this.#renewAt && !(await this.#renew())) return
+      await this.#balance()
+    } catch (error) {
+      this.#logger.log('warn', 'lanes could not be renewed or balanced; tried again shortly', {
+        worker: this.#workerId,
+        error: String(error),
+      })
+      // Soon again, but not in a busy loop against a database that is down.
+      this.#renewAt = Math.min(this.#renewAt, this.#runtime.monotonicNow() + WATCH_MS)
+    }
+  }
+
+  async #register(): Promise<void> {
+    const sentAt = this.#runtime.monotonicNow()
+    const { leaseMs, destinations } = this.#options
+    const name = this.#runtime.processName
+    await this.#store.lanes.register({ workerId: this.#workerId, name, leaseMs, destinations })
+    this.#registered = true
+    this.#extendFrom(sentAt)
+  }
+
+  async #renew(): Promise<boolean> {
+    const sentAt = this.#runtime.monotonicNow()
+    if (await this.#store.lanes.renew(this.#workerId, this.#options.leaseMs)) {
+      this.#extendFrom(sentAt)
+      this.#events.renewed()
+      return true
+    }
+    this.#startAnew()
+    return false
+  }
+
+  #extendFrom(sentAt: number): void {
+    this.#validUntil = sentAt + this.#options.leaseMs
+    this.#renewAt = sentAt + this.#options.renewMs
+  }
+
+  /** Somebody fenced us: nothing under the old id counts any more. The next round registers the new id. */
+  #startAnew(): void {
+    const old = this.#workerId
+    this.#workerId = this.#newId()
+    this.#registered = false
+    this.#validUntil = Number.NEGATIVE_INFINITY
+    this.#renewAt = Number.NEGATIVE_INFINITY
+    for (const destination of this.#options.destinations) {
+      this.#owned.get(destination)?.clear()
+      this.#leaving.get(destination)?.clear()
+      this.#report(destination)
+    }
+    this.#logger.log('warn', 'this worker was fenced after its lease ran out; it starts anew', {
+      fenced: old,
+      worker: this.#workerId,
+    })
+    this.#events.fenced(old)
+  }
+
+  async #balance(): Promise<void> {
+    const { destinations } = this.#options
+    const survey = await this.#store.lanes.survey(this.#workerId, destinations)
+    if (!survey.alive) {
+      this.#startAnew()
+      return
+    }
+    this.#othersAlive = false
+    for (const destination of destinations) {
+      const seen = survey.destinations.get(destination)
+      if (seen === undefined) continue
+      if (seen.workers > 1) this.#othersAlive = true
+      this.#agreeWith(destination, seen.mine)
+      const share = Math.ceil(LANES / Math.max(1, seen.workers))
+      const mine = this.count(destination)
+      if (mine > share) this.#leaveSurplus(destination, mine - share)
+      else {
+        this.#stay(destination)
+        if (mine < share && seen.free > 0) await this.#take(destination, Math.min(seen.free, share - mine))
+      }
+      await this.#giveUpIdle(destination)
+    }
+  }
+
+  /**
+   * The database knows best: a reply to `take` or `giveUp` can be lost. A lane that is ours without our
+   * knowledge would be served by nobody.
+   */
+  #agreeWith(destination: string, mine: readonly number[]): void {
+    const owned = this.#owned.get(destination)
+    if (!owned) return
+    const truth = new Set(mine)
+    for (const lane of owned) if (!truth.has(lane)) owned.delete(lane)
+    const unknown = mine.filter((lane) => !owned.has(lane))
+    if (unknown.length > 0) this.#gain(destination, unknown, unknown)
+  }
+
+  /** The share grew again: lanes that we were about to leave are used as before. */
+  #stay(destination: string): void {
+    const leaving = this.#leaving.get(destination)
+    if (!leaving || leaving.size === 0) return
+    const kept = [...leaving]
+    leaving.clear()
+    this.#gain(destination, kept, [])
+  }
+
+  /** A lane may go when nothing of it is in memory; otherwise a later round looks again. */
+  async #giveUpIdle(destination: string): Promise<void> {
+    const leaving = this.#leaving.get(destination)
+    if (!leaving || leaving.size === 0) return
+    const idle = [...leaving].filter((lane) => !this.#events.isBusy(destination, lane))
+    if (idle.length === 0) return
+    for (const lane of idle) {
+      leaving.delete(lane)
+      this.#owned.get(destination)?.delete(lane)
+    }
+    this.#report(destination)
+    await this.#store.lanes.giveUp(this.#workerId, destination, idle)
+  }
+
+  /** Marks lanes as leaving; those that we were already leaving count. */
+  #leaveSurplus(destination: string, surplus: number): void {
+    const leaving = this.#leaving.get(destination)
+    const owned = this.#owned.get(destination)
+    if (!leaving || !owned) return
+    for (const lane of owned) {
+      if (leaving.size >= surplus) return
+      leaving.add(lane)
+    }
+  }
+
+  async #take(destination: string, atMost: number): Promise<void> {
+    const workerId = this.#workerId
+    const taken = await this.#store.lanes.take(workerId, destination, atMost)
+    if (taken.length === 0 || workerId !== this.#workerId) return
+    this.#gain(
+      destination,
+      taken.map(({ lane }) => lane),
+      taken.filter(({ clean }) => !clean).map(({ lane }) => lane),
+    )
+  }
+
+  #gain(destination: string, gained: readonly number[], unclean: readonly number[]): void {
+    const owned = this.#owned.get(destination)
+    for (const lane of gained) owned?.add(lane)
+    this.#report(destination)
+    this.#events.changed(destination, { gained, unclean })
+  }
+
+  #report(destination: string): void {
+    this.#metrics.lanesOwned(destination, this.count(destination))
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * The cold path: reads the due deliveries of our lanes and puts them into the cold queue.
+ *
+ * Receives  the lanes of one destination that are ours, and nudges that something may be due.
+ * Hands on  to the dispatcher (stage 3).
+ * Guarantees
+ * - Fresh rows are read past a cursor. Because a lower `seq` can become visible later, what is unfinished
+ *   behind the cursor is listed at least every `sweepIntervalMs` and compared with what is in flight here.
+ * - A keyed row read past the cursor is sent only after a sweep whose snapshot is no older than that read.
+ * - Nothing is read that does not fit; nothing that was read and not sent is forgotten: the cursor goes back.
+ * - It sleeps until the next row is due, wakes on a nudge and goes on at once while there is more.
+ */
+import { Signal } from '../runtime/signal.ts'
+import type { Logger, ReadResult, Runtime, Store, StoredDelivery, SweptDelivery } from '../spi/index.ts'
+import type { Admission } from './admission.ts'
+import type { Dispatcher } from './dispatcher.ts'
+import type { Lanes } from './lanes.ts'
+
+export interface PollerOptions {
+  readonly intervalMs: number
+  readonly idleMaxMs: number
+  readonly batchSize: number
+  readonly skipRecentMs: number
+  readonly sweepIntervalMs: number
+}
+
+export interface PollerParts {
+  readonly destination: string
+  readonly store: Store
+  readonly runtime: Runtime
+  readonly logger: Logger
+  readonly dispatcher: Dispatcher
+  readonly lanes: Lanes
+  readonly admission: Admission
+  /** There are unrouted deliveries; resolves when they were expanded as far as possible. */
+  readonly expand: () => Promise<void>
+}
+
+/** Ids that one sweep lists at most; with more behind the cursor it goes back instead. */
+export const SWEEP_LIMIT = 2_000
+/** After a commit that we could not observe: look this soon, then at growing distances for a moment. */
+const EXPECT_FIRST_MS = 5
+const EXPECT_LAST_MS = 640
+/** A row that could be neither sent nor put aside is looked at again after this. */
+const BLOCKED_PAUSE_MS = 50
+
+export class Poller {
+  readonly #parts: PollerParts
+  readonly #options: PollerOptions
+  readonly #signal: Signal
+  #cursor = 0n
+  #lastSweepAt = Number.NEGATIVE_INFINITY
+  /** Keyed rows that were read without a sweep and wait for one. */
+  #unswept: StoredDelivery[] = []
+  #keyedSeen = false
+  #idleMs: number
+  #expectMs = Number.POSITIVE_INFINITY
+  #running: Promise<void> | null = null
+  #closed = false
+  #reading = false
+  #afterRead: (() => void)[] = []
+
+  constructor(parts: PollerParts, options: PollerOptions) {
+    this.#parts = parts
+    this.#options = options
+    this.#signal = new Signal(parts.runtime)
+    this.#idleMs = options.intervalMs
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#signal.ring()
+    await this.#running
+  }
+
+  /** Something may be due now. */
+  nudge(): void {
+    this.#signal.ring()
+  }
+
+  /** Rows may appear soon, at a time nobody will tell us. */
+  expectRows(): void {
+    this.#expectMs = EXPECT_FIRST_MS
+    this.#signal.ring()
+  }
+
+  /** Lanes came: their rows can lie anywhere behind the cursor. */
+  rewind(): void {
+    this.#cursor = 0n
+    this.#unswept = []
+    this.#lastSweepAt = Number.NEGATIVE_INFINITY
+    this.#signal.ring()
+  }
+
+  /** Sweep at the next opportunity: rows behind the cursor became pending. */
+  sweepSoon(): void {
+    this.#lastSweepAt = Number.NEGATIVE_INFINITY
+    this.#signal.ring()
+  }
+
+  /**
+   * Runs `fn` when no read is under way. A read whose snapshot is older than a settle would bring the row
+   * back as pending, so a delivery stays "in flight" until such a read has been dealt with.
+   */
+  afterRead(fn: () => void): void {
+    if (this.#reading) this.#afterRead.push(fn)
+    else fn()
+  }
+
+  /** One cycle. Returns how long to wait before the next; 0 means that there is more to do. */
+  async poll(): Promise<number> {
+    const { lanes, destination, dispatcher } = this.#parts
+    const readable = lanes.readable(destination)
+    if (readable === null || dispatcher.paused || !lanes.isValid(lanes.workerId)) return this.#pause()
+    const room = Math.min(this.#options.batchSize, dispatcher.queues.room('cold') - this.#unswept.length)
+    if (room <= 0) return this.#pause()
+    this.#reading = true
+    try {
+      const now = this.#parts.runtime.monotonicNow()
+      const sweep = this.#keyedSeen || this.#unswept.length > 0 || now - this.#lastSweepAt >= this.#options.sweepIntervalMs
+      const result = await this.#parts.store.queue.read({
+        destination,
+        lanes: readable.all ? null : readable.lanes,
+        after: this.#cursor,
+        limit: room,
+        maxBytes: Math.max(1, dispatcher.queues.byteRoom()),
+        skipRecentMs: this.#options.skipRecentMs,
+        sweep,
+        sweepLimit: SWEEP_LIMIT,
+      })
+      if (result.unrouted) await this.#parts.expand()
+      return await this.#admit(result, sweep, now)
+    } finally {
+      this.#reading = false
+      const waiting = this.#afterRead
+      this.#afterRead = []
+      for (const fn of waiting) fn()
+    }
+  }
+
+  async #run(): Promise<void> {
+    let failures = 0
+    while (!this.#closed) {
+      let waitMs: number
+      try {
+        waitMs = await this.poll()
+        failures = 0
+      } catch (error) {
+        failures += 1
+        waitMs = Math.min(this.#options.idleMaxMs, 50 * 2 ** Math.min(failures, 10))
+        this.#parts.logger.log('error', 'the poller could not read; tried again shortly', {
+          destination: this.#parts.destination,
+          waitMs,
+          error: String(error),
+        })
+      }
+      if (this.#closed) return
+      if (waitMs > 0) await this.#signal.wait(waitMs)
+      // Even a full backlog leaves the event loop a turn between two reads.
+      else await this.#parts.runtime.yield()
+    }
+  }
+
+  async #admit(result: ReadResult, swept: boolean, readAt: number): Promise<number> {
+    const { admission, destination, store } = this.#parts
+    let late: readonly StoredDelivery[] = []
+    if (swept && result.swept !== null) {
+      this.#lastSweepAt = readAt
+      const missing = this.#missing(result.swept)
+      if (missing.length > 0 && (result.sweptMore || missing.length > this.#options.batchSize)) {
+        // Too many to fetch one by one. Rows of this read may belong behind them, so they are read again too.
+        this.#cursor = (missing[0]?.seq ?? 1n) - 1n
+        this.#unswept = []
+        return 0
+      }
+      const ids = missing.map(({ id }) => id)
+      if (ids.length > 0) late = await store.queue.readByIds(destination, ids)
+    }
+    const before = this.#cursor
+    const last = result.fresh.at(-1)
+    if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
+    this.#keyedSeen = result.fresh.some(({ key }) => key !== null)
+    const fresh = swept ? result.fresh : this.#setAsideKeyed(result.fresh)
+    const ready = swept ? [...late, ...this.#unswept, ...fresh] : [...fresh]
+    if (swept) this.#unswept = []
+    ready.sort((a, b) => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0))
+    const admitted = await admission.admit([...result.due, ...ready])
+    if (admitted.goBackTo !== null && admitted.goBackTo <= this.#cursor) this.#cursor = admitted.goBackTo - 1n
+    return this.#waitAfter(result, admitted.blocked, this.#cursor > before || late.length > 0)
+  }
+
+  /** What the sweep found behind the cursor and nobody here has in hand. */
+  #missing(swept: readonly SweptDelivery[]): readonly SweptDelivery[] {
+    const known = new Set(this.#unswept.map(({ id }) => id))
+    return swept.filter(({ id }) => !known.has(id) && !this.#parts.admission.isInFlight(id))
+  }
+
+  /** Without a sweep a lower row of the same key may be visible that we have not seen: keyed rows wait for one. */
+  #setAsideKeyed(fresh: readonly StoredDelivery[]): StoredDelivery[] {
+    const keyless: StoredDelivery[] = []
+    for (const row of fresh) (row.key === null ? keyless : this.#unswept).push(row)
+    return keyless
+  }
+
+  #waitAfter(result: ReadResult, blocked: boolean, moved: boolean): number {
+    const found = result.fresh.length + result.due.length > 0 || moved
+    if (blocked) return BLOCKED_PAUSE_MS
+    if (this.#unswept.length > 0 || (result.more && found)) return 0
+    if (found) this.#idleMs = this.#options.intervalMs
+    const wait = this.#pause()
+    return result.nextDueInMs === null ? wait : Math.min(wait, Math.max(1, result.nextDueInMs))
+  }
+
+  /** Nothing to do: wait for the interval, longer the longer nothing happens, or shorter while rows are expected. */
+  #pause(): number {
+    if (this.#expectMs <= EXPECT_LAST_MS) {
+      const wait = this.#expectMs
+      this.#expectMs *= 2
+      return wait
+    }
+    const wait = this.#idleMs
+    this.#idleMs = Math.min(this.#options.idleMaxMs, this.#idleMs * 1.5)
+    return wait
+  }
+}

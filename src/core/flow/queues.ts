@@ -1,0 +1,317 @@
+/**
+ * Stage 3: the bounded queues of one destination.
+ *
+ * Receives  deliveries that this process may send, from the hot path (after commit) and the cold one (poller).
+ * Hands on  batches to the workers: hot first, cold never starved, a key one at a time, a suspect alone.
+ * Guarantees
+ * - A delivery is in here at most once, from the moment it is offered until its settle is confirmed; that is
+ *   how the poller knows what is in flight.
+ * - Count and bytes are bounded: `offer` says no rather than grow.
+ * - Deliveries of one key leave in `seq` order, the next one only after the one before ended well.
+ */
+import type { Delivery, DeliverySource } from '../model/delivery.ts'
+import { Deque } from './deque.ts'
+
+export interface QueueBounds {
+  readonly hot: number
+  readonly cold: number
+  readonly bytes: number
+}
+
+type Phase = 'ready' | 'waiting' | 'running' | 'settling'
+
+interface Entry {
+  readonly delivery: Delivery
+  phase: Phase
+}
+
+/** Everything in memory of one key. `active` is queued or running; the rest waits behind it. */
+interface KeyLine {
+  active: Entry | null
+  waiting: Entry[]
+  /** Also those that were sent and are not yet durably settled: the database still shows their rows. */
+  readonly members: Map<string, Entry>
+  /** Members under way; more than one only in a batch of an ordered-prefix publisher. */
+  running: number
+  /** The head failed: nothing of this key leaves until `unstall`. */
+  stalled: boolean
+}
+
+/** After this many hot deliveries in a row one cold delivery goes first. */
+const HOT_RUN = 8
+
+export class Queues {
+  readonly #bounds: QueueBounds
+  readonly #entries = new Map<string, Entry>()
+  readonly #keys = new Map<string, KeyLine>()
+  readonly #ready: Record<DeliverySource, Deque<Entry>> = { hot: new Deque(), cold: new Deque() }
+  readonly #queued: Record<DeliverySource, number> = { hot: 0, cold: 0 }
+  #bytes = 0
+  #running = 0
+  #aloneRunning = false
+  #hotInARow = 0
+
+  constructor(bounds: QueueBounds) {
+    this.#bounds = bounds
+  }
+
+  get running(): number {
+    return this.#running
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  depth(source: DeliverySource): number {
+    return this.#queued[source]
+  }
+
+  /** Queued, running or sent and not yet settled. */
+  has(id: string): boolean {
+    return this.#entries.has(id)
+  }
+
+  /** How many more deliveries of a source fit by count; bytes are checked per delivery. */
+  room(source: DeliverySource): number {
+    return this.#bytes >= this.#bounds.bytes ? 0 : Math.max(0, this.#bounds[source] - this.#queued[source])
+  }
+
+  byteRoom(): number {
+    return Math.max(0, this.#bounds.bytes - this.#bytes)
+  }
+
+  /** All of `ids` are in here, as deliveries of this key: the row behind them may join the line. */
+  coversKey(key: string, ids: readonly string[]): boolean {
+    const line = this.#keys.get(key)
+    if (line === undefined) return ids.length === 0
+    return !line.stalled && ids.every((id) => line.members.has(id))
+  }
+
+  /** False: it does not fit. A delivery that is already here is accepted and changes nothing. */
+  offer(delivery: Delivery): boolean {
+    if (this.#entries.has(delivery.id)) return true
+    const { size } = delivery.event
+    // A single delivery larger than the byte bound must still pass when it is the only one.
+    const fits = this.#entries.size === 0 || this.#bytes + size <= this.#bounds.bytes
+    if (!fits || this.room(delivery.source) === 0) return false
+    const entry: Entry = { delivery, phase: 'ready' }
+    this.#entries.set(delivery.id, entry)
+    this.#bytes += size
+    this.#queued[delivery.source] += 1
+    const key = delivery.event.key
+    if (key === null) this.#ready[delivery.source].push(entry)
+    else this.#joinLine(key, entry)
+    return true
+  }
+
+  /**
+   * Up to `max` deliveries that may run now. With `orderedPrefix` the followers of a key may share its batch.
+   * Bytes of one batch stay below a quarter of the bound, so that a batch cannot be the whole memory.
+   */
+  take(max: number, orderedPrefix: boolean): Delivery[] {
+    const batch: Delivery[] = []
+    let bytes = 0
+    while (batch.length < max && !this.#aloneRunning) {
+      const deque = this.#nextDeque()
+      const next = deque?.peek()
+      if (deque === undefined || next === undefined) break
+      if (next.delivery.alone && (this.#running > 0 || batch.length > 0)) break
+      bytes += next.delivery.event.size
+      if (batch.length > 0 && bytes > this.#bounds.bytes / 4) break
+      deque.shift()
+      this.#hotInARow = next.delivery.source === 'hot' ? this.#hotInARow + 1 : 0
+      this.#start(next, batch)
+      if (next.delivery.alone) {
+        this.#aloneRunning = true
+        break
+      }
+      if (orderedPrefix) this.#takeFollowers(next, batch, max)
+    }
+    this.#running += batch.length
+    return batch
+  }
+
+  /** The delivery ended well or is over for good: the next of its key may go, before this one is settled. */
+  complete(delivery: Delivery): void {
+    const entry = this.#leaveRunning(delivery)
+    if (entry === null) return
+    entry.phase = 'settling'
+    const line = this.#lineOf(delivery)
+    if (line === null) return
+    if (line.active === entry) line.active = null
+    this.#activateNext(line)
+  }
+
+  /** The delivery failed and holds its key: nothing behind it leaves until the key is let go by `unstall`. */
+  stall(delivery: Delivery): void {
+    const entry = this.#leaveRunning(delivery)
+    if (entry === null) return
+    entry.phase = 'settling'
+    const line = this.#lineOf(delivery)
+    if (line === null) return
+    if (line.active === entry) line.active = null
+    line.stalled = true
+  }
+
+  /**
+   * What waits in memory behind a stalled head. The caller puts it aside in the database and forgets it; the
+   * key stays stalled, because a read that began before the failure was written may still bring more.
+   */
+  takeStalled(key: string): Delivery[] {
+    const line = this.#keys.get(key)
+    if (line === undefined || !line.stalled) return []
+    const behind = line.waiting
+    line.waiting = []
+    for (const entry of behind) {
+      entry.phase = 'settling'
+      this.#queued[entry.delivery.source] -= 1
+    }
+    return behind.map((entry) => entry.delivery)
+  }
+
+  /** From now on the database itself says who is behind whom. */
+  unstall(key: string): void {
+    const line = this.#keys.get(key)
+    if (line === undefined) return
+    line.stalled = false
+    this.#activateNext(line)
+    this.#dropLineIfEmpty(key, line)
+  }
+
+  /** It was not sent after all: back to the front, or to the back so that others get their turn. */
+  putBack(delivery: Delivery, where: 'front' | 'back'): void {
+    const entry = this.#leaveRunning(delivery)
+    if (entry === null) return
+    entry.phase = 'ready'
+    this.#queued[delivery.source] += 1
+    const line = this.#lineOf(delivery)
+    if (line !== null && line.active !== entry) {
+      // A follower of an ordered batch: it waits in its place again.
+      this.#insertBySeq(line, entry)
+      this.#activateNext(line)
+      return
+    }
+    const deque = this.#ready[delivery.source]
+    if (where === 'front') deque.pushFront(entry)
+    else deque.push(entry)
+  }
+
+  /** The settle is confirmed, or the right is lost: it is no longer in flight. */
+  forget(id: string): void {
+    const entry = this.#entries.get(id)
+    if (entry === undefined) return
+    this.#entries.delete(id)
+    this.#bytes -= entry.delivery.event.size
+    const { key } = entry.delivery.event
+    if (key === null) return
+    const line = this.#keys.get(key)
+    if (line === undefined) return
+    line.members.delete(id)
+    this.#dropLineIfEmpty(key, line)
+  }
+
+  /** Takes queued deliveries out (running ones stay). They are forgotten; the caller releases their rights. */
+  drop(leaves: (delivery: Delivery) => boolean): Delivery[] {
+    const gone: Entry[] = []
+    for (const source of ['hot', 'cold'] as const) {
+      gone.push(...this.#ready[source].remove((entry) => leaves(entry.delivery)))
+    }
+    for (const line of this.#keys.values()) {
+      const stay = line.waiting.filter((entry) => !leaves(entry.delivery))
+      if (stay.length !== line.waiting.length) {
+        gone.push(...line.waiting.filter((entry) => leaves(entry.delivery)))
+        line.waiting = stay
+      }
+    }
+    for (const entry of gone) {
+      this.#queued[entry.delivery.source] -= 1
+      const line = this.#lineOf(entry.delivery)
+      this.forget(entry.delivery.id)
+      if (line?.active === entry) line.active = null
+      if (line !== null) this.#activateNext(line)
+    }
+    return gone.map((entry) => entry.delivery)
+  }
+
+  /** Whether anything in here, queued or not, satisfies the test. */
+  some(test: (delivery: Delivery) => boolean): boolean {
+    for (const entry of this.#entries.values()) if (test(entry.delivery)) return true
+    return false
+  }
+
+  #joinLine(key: string, entry: Entry): void {
+    let line = this.#keys.get(key)
+    if (line === undefined) {
+      line = { active: null, waiting: [], members: new Map(), running: 0, stalled: false }
+      this.#keys.set(key, line)
+    }
+    line.members.set(entry.delivery.id, entry)
+    this.#insertBySeq(line, entry)
+    this.#activateNext(line)
+  }
+
+  #insertBySeq(line: KeyLine, entry: Entry): void {
+    entry.phase = 'waiting'
+    const seq = entry.delivery.seq ?? 0n
+    let at = line.waiting.length
+    while (at > 0 && (line.waiting[at - 1]?.delivery.seq ?? 0n) > seq) at -= 1
+    line.waiting.splice(at, 0, entry)
+  }
+
+  #activateNext(line: KeyLine): void {
+    if (line.active !== null || line.stalled || line.running > 0) return
+    const next = line.waiting.shift()
+    if (next === undefined) return
+    next.phase = 'ready'
+    line.active = next
+    this.#ready[next.delivery.source].push(next)
+  }
+
+  #takeFollowers(head: Entry, batch: Delivery[], max: number): void {
+    const line = this.#lineOf(head.delivery)
+    while (line !== null && batch.length < max) {
+      const next = line.waiting[0]
+      if (next === undefined || next.delivery.alone) return
+      line.waiting.shift()
+      this.#start(next, batch)
+    }
+  }
+
+  #start(entry: Entry, batch: Delivery[]): void {
+    entry.phase = 'running'
+    this.#queued[entry.delivery.source] -= 1
+    const line = this.#lineOf(entry.delivery)
+    if (line !== null) line.running += 1
+    batch.push(entry.delivery)
+  }
+
+  #nextDeque(): Deque<Entry> | undefined {
+    const { hot, cold } = this.#ready
+    if (hot.length > 0 && (cold.length === 0 || this.#hotInARow < HOT_RUN)) return hot
+    return cold.length > 0 ? cold : undefined
+  }
+
+  #leaveRunning(delivery: Delivery): Entry | null {
+    const entry = this.#entries.get(delivery.id)
+    if (entry === undefined || entry.phase !== 'running') return null
+    this.#running -= 1
+    const line = this.#lineOf(delivery)
+    if (line !== null) line.running -= 1
+    if (delivery.alone) this.#aloneRunning = false
+    return entry
+  }
+
+  #lineOf(delivery: Delivery): KeyLine | null {
+    const { key } = delivery.event
+    return key === null ? null : (this.#keys.get(key) ?? null)
+  }
+
+  #dropLineIfEmpty(key: string, line: KeyLine): void {
+    if (line.members.size === 0) this.#keys.delete(key)
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * Stage 6: outcomes are written.
+ *
+ * Receives  one settlement per delivery from the workers of every destination.
+ * Hands on  to the store in batches: while a flush is on its way the next one fills, so no timer is needed.
+ * Guarantees
+ * - An outcome is kept and tried again until the database took it, or said that the right was lost.
+ * - The buffer is bounded: `room` makes the workers wait while the database does not answer.
+ * - One settlement that the database refuses for its content does not hold up the others.
+ */
+import type { Runtime, Logger, Settlement, SettleResult, Store } from '../spi/index.ts'
+import { StoreError } from '../errors.ts'
+import { sleep } from '../runtime/signal.ts'
+
+export interface SettlerOptions {
+  readonly historyLimit: number
+  readonly maxBuffered: number
+  readonly maxBatch: number
+}
+
+/** What became of a settlement; `lost` means that the row belongs to somebody else by now. */
+export type Settled = 'written' | 'lost' | 'refused'
+
+interface Pending {
+  readonly settlement: Settlement
+  readonly done: (settled: Settled) => void
+}
+
+export const PROMOTE_LIMIT = 100
+const RETRY_MIN_MS = 20
+const RETRY_MAX_MS = 1_000
+
+export class Settler {
+  readonly #store: Store
+  readonly #runtime: Runtime
+  readonly #logger: Logger
+  readonly #options: SettlerOptions
+  readonly #onPromoted: (destination: string) => void
+  #buffer: Pending[] = []
+  #unwritten = 0
+  #flights = 0
+  #scheduled = false
+  #abandoned = false
+  #roomWaiters: (() => void)[] = []
+  #idleWaiters: (() => void)[] = []
+
+  constructor(
+    store: Store,
+    runtime: Runtime,
+    logger: Logger,
+    options: SettlerOptions,
+    onPromoted: (destination: string) => void,
+  ) {
+    this.#store = store
+    this.#runtime = runtime
+    this.#logger = logger
+    this.#options = options
+    this.#onPromoted = onPromoted
+  }
+
+  add(settlement: Settlement, done: (settled: Settled) => void): void {
+    this.#buffer.push({ settlement, done })
+    this.#unwritten += 1
+    this.#scheduleFlush()
+  }
+
+  /** Null when there is room; otherwise resolves when there is. */
+  room(): Promise<void> | null {
+    if (this.#unwritten < this.#options.maxBuffered || this.#abandoned) return null
+    return new Promise((resolve) => this.#roomWaiters.push(resolve))
+  }
+
+  /** Resolves when everything that was added is written, lost or refused. */
+  idle(): Promise<void> {
+    if (this.#unwritten === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#idleWaiters.push(resolve))
+  }
+
+  /** Stops trying: what is not written stays as it is in the database, and its rights run out. */
+  abandon(): void {
+    this.#abandoned = true
+    const left = this.#buffer
+    this.#buffer = []
+    this.#finish(left, 'refused')
+  }
+
+  #scheduleFlush(): void {
+    if (this.#scheduled || this.#flights >= this.#store.capabilities.parallelSettles) return
+    if (this.#buffer.length === 0) return
+    this.#scheduled = true
+    // One turn of the event loop lets the other deliveries that end right now share the flush.
+    void this.#runtime.yield().then(() => {
+      this.#scheduled = false
+      void this.#flush()
+    })
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#buffer.length === 0) return
+    const batch = this.#buffer.splice(0, this.#options.maxBatch)
+    this.#flights += 1
+    this.#scheduleFlush()
+    try {
+      await this.#write(batch)
+    } finally {
+      this.#flights -= 1
+      this.#scheduleFlush()
+    }
+  }
+
+  async #write(batch: readonly Pending[]): Promise<void> {
+    let delayMs = RETRY_MIN_MS
+    while (!this.#abandoned) {
+      try {
+        const result = await this.#settle(batch)
+        this.#report(batch, result)
+        return
+      } catch (error) {
+        const transient = error instanceof StoreError && error.transient
+        if (!transient && batch.length > 1) {
+          const middle = batch.length >> 1
+          await this.#write(batch.slice(0, middle))
+          await this.#write(batch.slice(middle))
+          return
+        }
+        if (!transient && delayMs >= RETRY_MAX_MS) {
+          this.#logger.log('error', 'a settlement was refused by the database; its delivery will be sent again', {
+            delivery: batch[0]?.settlement.delivery.id,
+            error: String(error),
+          })
+          this.#finish(batch, 'refused')
+          return
+        }
+        this.#logger.log('warn', 'settling failed and is tried again', {
+          deliveries: batch.length,
+          delayMs,
+          error: String(error),
+        })
+        await sleep(this.#runtime, delayMs * (0.5 + this.#runtime.random()))
+        delayMs = Math.min(RETRY_MAX_MS, delayMs * 2)
+      }
+    }
+    this.#finish(batch, 'refused')
+  }
+
+  #settle(batch: readonly Pending[]): Promise<SettleResult> {
+    return this.#store.queue.settle({
+      settlements: batch.map((pending) => pending.settlement),
+      historyLimit: this.#options.historyLimit,
+      promoteLimit: PROMOTE_LIMIT,
+      workerName: this.#runtime.processName,
+    })
+  }
+
+  #report(batch: readonly Pending[], result: SettleResult): void {
+    const lost = new Set(result.lost)
+    this.#unwritten -= batch.length
+    for (const { settlement, done } of batch) done(lost.has(settlement.delivery.id) ? 'lost' : 'written')
+    for (const destination of result.promoted) this.#onPromoted(destination)
+    this.#wakeWaiters()
+  }
+
+  #finish(batch: readonly Pending[], settled: Settled): void {
+    this.#unwritten -= batch.length
+    for (const { done } of batch) done(settled)
+    this.#wakeWaiters()
+  }
+
+  #wakeWaiters(): void {
+    if (this.#unwritten < this.#options.maxBuffered) {
+      const waiters = this.#roomWaiters
+      this.#roomWaiters = []
+      for (const wake of waiters) wake()
+    }
+    if (this.#unwritten === 0) {
+      const waiters = this.#idleWaiters
+      this.#idleWaiters = []
+      for (const wake of waiters) wake()
+    }
+  }
+}
