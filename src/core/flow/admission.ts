@@ -14,6 +14,7 @@ import { ERROR_CODES } from '../errors.ts'
 import type { AttemptFailure, Delivery } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
 import type { ResolvedDestination } from '../options.ts'
+import { policyForType } from '../policy/retry.ts'
 import type { Logger, Metrics, Store, StoredDelivery, SuspectedDelivery } from '../spi/index.ts'
 import type { Dispatcher } from './dispatcher.ts'
 
@@ -32,6 +33,8 @@ export interface Admitted {
   readonly goBackTo: bigint | null
   /** Something must wait for a row that this process does not control, such as an unrouted one. */
   readonly blocked: boolean
+  /** The queue took no more. */
+  readonly full: boolean
 }
 
 /** From this many suspicions on a delivery runs alone and its attempt is written before it is sent. */
@@ -42,13 +45,15 @@ export class Admission {
   /** Rows of these lanes that are still to be counted as suspects, after an unclean takeover. */
   readonly #suspectLanes = new Set<number>()
   #suspectsLeft = 0
+  /** Dead without being sent, not yet written: they are never in a queue, but must not be read again either. */
+  readonly #burying = new Map<string, string | null>()
 
   constructor(parts: AdmissionParts) {
     this.#parts = parts
   }
 
   isInFlight(id: string): boolean {
-    return this.#parts.dispatcher.queues.has(id)
+    return this.#parts.dispatcher.queues.has(id) || this.#burying.has(id)
   }
 
   /** What ran when the former owner ended is among the first rows: as many as can be under way at once. */
@@ -60,27 +65,32 @@ export class Admission {
 
   async admit(rows: readonly StoredDelivery[]): Promise<Admitted> {
     const workerId = this.#parts.workerId()
-    const behind: StoredDelivery[] = []
-    const suspects: StoredDelivery[] = []
-    const clear: StoredDelivery[] = []
-    for (const row of rows) {
-      if (this.isInFlight(row.id)) continue
-      if (row.behind) behind.push(row)
-      else (this.#isSuspect(row) ? suspects : clear).push(row)
-    }
-    const counted = await this.#countSuspects(workerId, suspects)
+    const open = rows.filter(({ id }) => !this.isInFlight(id))
+    const behind = open.filter((row) => row.behind)
+    const clear = open.filter((row) => !row.behind)
+    const suspects = new Set(clear.filter((row) => this.#isSuspect(row)))
+    const counted = await this.#countSuspects(workerId, [...suspects])
     const unheld = await this.#hold(workerId, behind)
     let goBackTo = lowest(unheld)
-    // In the order in which they were read, so that a suspect is not overtaken within its key.
-    for (const row of rows) {
-      if (row.behind || this.isInFlight(row.id)) continue
-      const count = counted.get(row.id)
-      if (suspects.includes(row) && count === undefined) continue
-      if (!this.#offer(row, workerId, count ?? null)) {
-        goBackTo = smaller(goBackTo, row.status === 'pending' ? row.seq : null)
-      }
+    let full = false
+    // In the order in which they were read. After the first that does not fit none is tried: a smaller one
+    // behind it could be of the same key.
+    let blocked = unheld.length > 0
+    for (const row of clear) {
+      const count = counted.get(row.id) ?? null
+      if (suspects.has(row) && count === null) continue
+      const waits = this.#waitsForBurial(row)
+      blocked ||= waits
+      if (!waits) full ||= !this.#offer(row, workerId, count)
+      if ((waits || full) && row.status === 'pending') goBackTo = smaller(goBackTo, row.seq)
     }
-    return { goBackTo, blocked: unheld.length > 0 }
+    return { goBackTo, blocked, full }
+  }
+
+  /** A dead head that keeps its key waiting is being written: until then the database does not say so. */
+  #waitsForBurial(row: StoredDelivery): boolean {
+    if (row.key === null || this.#burying.size === 0 || this.#parts.destination.deadHead === 'skip') return false
+    return [...this.#burying.values()].includes(row.key)
   }
 
   #isSuspect(row: StoredDelivery): boolean {
@@ -133,7 +143,7 @@ export class Admission {
       })
       return true
     }
-    const limit = (destination.retry.forType?.(row.event.type) ?? destination.retry).maxAttempts
+    const limit = policyForType(destination.retry, row.event.type).maxAttempts
     if (quarantined && attempts > limit) {
       this.#bury(delivery, {
         code: null,
@@ -155,7 +165,8 @@ export class Admission {
     metrics.dispatchDead(destination.name, 1)
     metrics.addDead(destination.name, 1)
     const failure = { ...why, attempt: delivery.attempts, durationMs: 0, stack: null }
-    dispatcher.settleUnsent(delivery, { kind: 'dead', failure }, delivery.attempts)
+    this.#burying.set(delivery.id, delivery.event.key)
+    dispatcher.settleUnsent(delivery, { kind: 'dead', failure }, () => this.#burying.delete(delivery.id))
   }
 }
 

@@ -8,13 +8,14 @@
  * - A right is checked by the monotonic clock immediately before sending; one that ran out is not used.
  * - Breaker, pause and rate limit decide when something is taken; none of them spends an attempt.
  */
-import type { AttemptFailure, Delivery, Outcome } from '../model/delivery.ts'
+import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination } from '../options.ts'
-import { createBreaker, type Breaker } from '../policy/breaker.ts'
+import { type Breaker, createBreaker } from '../policy/breaker.ts'
 import type { Verdict } from '../policy/failure.ts'
 import { createRateLimiter, type RateLimiter } from '../policy/rate-limit.ts'
 import type { Cancel, Logger, Metrics, Runtime } from '../spi/index.ts'
-import { attemptNumber, deliver, type DeliveryResult, type DeliverOptions, type Receiver } from './deliver.ts'
+import { deadHoldsKey, decide, type Decision } from './decide.ts'
+import { deliver, type DeliveryResult, type DeliverOptions, type Receiver } from './deliver.ts'
 import { Queues, type QueueBounds } from './queues.ts'
 import type { Settled, Settler } from './settle.ts'
 
@@ -38,12 +39,15 @@ export interface DispatcherOptions {
   readonly metrics: Metrics
   readonly bounds: QueueBounds
   readonly hardDeadlineMs: number
+  /** Nothing is sent by itself: a consumer pulls with `take` and answers with `conclude`. */
+  readonly manual: boolean
   readonly events: DispatcherEvents
 }
 
 type Failed = Exclude<DeliveryResult, { verdict: 'done' }>
 
 const WARN_EVERY_MS = 1_000
+const RAMP_MS = 10_000
 
 export class Dispatcher {
   readonly queues: Queues
@@ -52,6 +56,7 @@ export class Dispatcher {
   readonly #deliverOptions: DeliverOptions
   readonly #stopping = new AbortController()
   #limiter: RateLimiter | null
+  #rate: number | null
   #paused: boolean
   #closing = false
   #active = 0
@@ -65,7 +70,8 @@ export class Dispatcher {
     const { destination, runtime } = options
     this.queues = new Queues(options.bounds)
     this.breaker = createBreaker(destination.breaker, () => runtime.random())
-    this.#limiter = createLimiter(destination.ratePerSecond)
+    this.#rate = destination.ratePerSecond
+    this.#limiter = createLimiter(this.#rate)
     this.#paused = destination.paused
     this.#deliverOptions = options
   }
@@ -121,8 +127,9 @@ export class Dispatcher {
   }
 
   setRate(perSecond: number | null): void {
-    if (perSecond !== null && this.#limiter !== null) this.#limiter.setRate(perSecond)
-    else this.#limiter = createLimiter(perSecond)
+    if (perSecond === this.#rate) return
+    this.#rate = perSecond
+    this.#limiter = createLimiter(perSecond)
     this.pump()
   }
 
@@ -164,22 +171,36 @@ export class Dispatcher {
   }
 
   /** Settles a delivery that is not sent at all, such as one that cannot be decoded. */
-  settleUnsent(delivery: Delivery, outcome: Outcome, attempts: number): void {
-    this.#settle(delivery, outcome, attempts)
+  settleUnsent(delivery: Delivery, outcome: Outcome, ended: () => void): void {
+    this.#settle(delivery, outcome, delivery.attempts, ended)
+  }
+
+  /** Manual mode: deliveries that a consumer may handle now. */
+  take(max: number): Delivery[] {
+    return this.queues.take(max, false).filter((delivery) => this.#keepIfValid(delivery))
+  }
+
+  /** Manual mode: what the consumer says of a delivery it took; null gives it back. */
+  conclude(delivery: Delivery, result: DeliveryResult | null): void {
+    if (result === null) this.queues.putBack(delivery, 'front')
+    else this.#handle([delivery], [result])
   }
 
   pump(): void {
-    const { destination, runtime } = this.#options
-    while (!this.#closing && !this.#paused && this.#active < destination.concurrency) {
+    const { destination, runtime, manual } = this.#options
+    while (!manual && !this.#closing && !this.#paused && this.#active < destination.concurrency) {
       const now = runtime.monotonicNow()
       const mode = this.breaker.allows(now)
       if (mode === 'none') {
         this.#arm(this.breaker.waitMs(now))
         return
       }
-      if (mode === 'one' && this.#active > 0) return
+      if (mode === 'one' && this.queues.running > 0) return
       const batch = this.#take(mode === 'one' ? 1 : destination.batchSize, now)
-      if (batch.length === 0) return
+      const [first] = batch
+      if (first === undefined) return
+      // Half-open: this one delivery decides, and nothing else is sent until it has.
+      if (mode === 'one') this.breaker.admit(first.id, now)
       this.#active += 1
       void this.#work(batch)
     }
@@ -228,100 +249,81 @@ export class Dispatcher {
   #keepIfValid(delivery: Delivery): boolean {
     if (this.#options.events.isRightValid(delivery)) return true
     this.queues.complete(delivery)
+    this.breaker.forget(delivery.id)
     this.#options.events.ended(delivery, { kind: 'released' }, 'lost')
     this.#options.metrics.rightsLost(this.name, 1)
     return false
   }
 
   #handle(batch: readonly Delivery[], results: readonly DeliveryResult[]): void {
-    const stalledKeys = new Set<string>()
+    const waitingKeys = new Set<string>()
     let done = 0
     for (const [i, delivery] of batch.entries()) {
       const result = results[i] as DeliveryResult
       const { key } = delivery.event
-      if (result.verdict === 'done') {
-        done += 1
-        this.breaker.onSuccess(delivery.id, this.#options.runtime.monotonicNow())
-        this.queues.complete(delivery)
-        this.#settle(delivery, { kind: 'done' }, attemptNumber(delivery))
-      } else if (key !== null && stalledKeys.has(key)) {
+      if (result.verdict !== 'done' && key !== null && waitingKeys.has(key)) {
         // It shared an ordered batch with one that failed before it, so it was never accepted.
         this.queues.putBack(delivery, 'front')
-      } else {
-        const waits = this.#fail(delivery, result)
-        if (waits && key !== null) stalledKeys.add(key)
+        continue
       }
+      if (result.verdict === 'done') done += 1
+      const waits = this.#conclude(delivery, result)
+      if (waits && key !== null) waitingKeys.add(key)
     }
+    const { metrics } = this.#options
     if (done > 0) {
-      this.#options.metrics.dispatchSuccess(this.name, done)
-      this.#options.metrics.addProcessed(this.name, done)
+      metrics.dispatchSuccess(this.name, done)
+      metrics.addProcessed(this.name, done)
     }
-    this.#reportBreaker()
+    metrics.breakerState(this.name, this.breaker.state(this.#options.runtime.monotonicNow()))
+    metrics.queueDepths(this.name, this.queues.depth('hot'), this.queues.depth('cold'))
   }
 
   /** Returns whether what comes behind it in its key has to wait. */
-  #fail(delivery: Delivery, result: Failed): boolean {
-    const { metrics, events, runtime } = this.#options
+  #conclude(delivery: Delivery, result: DeliveryResult): boolean {
+    const { destination, events, runtime } = this.#options
     const now = runtime.monotonicNow()
-    if (result.verdict === 'outage') {
-      const { charge } = this.breaker.onOutage(delivery.id, now)
-      if (!charge) {
-        events.failed(delivery, 'outage', result.error)
-        this.#afterOutage(delivery)
-        return true
-      }
-    } else {
-      this.breaker.onRefusal(delivery.id, now)
+    if (result.verdict === 'outage' && !this.breaker.onOutage(delivery.id, now).charge) {
+      events.failed(delivery, 'outage', result.error)
+      this.#afterOutage(delivery)
+      return true
     }
+    if (result.verdict !== 'outage') this.#answered(delivery, result.verdict === 'done', now)
+    const decision = decide(delivery, result, destination, () => runtime.random())
+    if (result.verdict !== 'done') this.#reportFailure(delivery, result, decision)
+    if (decision.holdsKey) this.queues.stall(delivery)
+    else this.queues.complete(delivery)
+    this.#settle(delivery, decision.outcome, decision.attempts)
+    return decision.holdsKey
+  }
+
+  #answered(delivery: Delivery, accepted: boolean, now: number): void {
+    const { breaker } = this
+    const { recovered } = accepted ? breaker.onSuccess(delivery.id, now) : breaker.onRefusal(delivery.id, now)
+    if (!recovered) return
+    // What piled up during an outage comes back at a growing pace where a rate was set.
+    this.#limiter?.slowStart(now, RAMP_MS)
+    this.#options.logger.log('info', 'the destination can be reached again', { destination: this.name })
+  }
+
+  #reportFailure(delivery: Delivery, result: Failed, { outcome, attempts }: Decision): void {
+    const { metrics, logger, events } = this.#options
     metrics.dispatchFailure(this.name, 1)
     metrics.addErrors(this.name, 1)
-    const verdict = this.#verdictWithLimit(delivery, result)
-    events.failed(delivery, verdict, result.error)
-    return verdict === 'dead' ? this.#die(delivery, result.failure) : this.#retry(delivery, result)
-  }
-
-  #verdictWithLimit(delivery: Delivery, result: Failed): 'retry' | 'dead' {
-    if (result.verdict === 'dead') return 'dead'
-    const limit = this.#retryPolicy(delivery).maxAttempts
-    return result.counted && attemptNumber(delivery) >= limit ? 'dead' : 'retry'
-  }
-
-  #die(delivery: Delivery, failure: AttemptFailure): boolean {
-    const { metrics, logger, destination } = this.#options
+    events.failed(delivery, outcome.kind === 'dead' ? 'dead' : 'retry', result.error)
+    if (outcome.kind !== 'dead') {
+      metrics.addRetries(this.name, 1)
+      return
+    }
     metrics.dispatchDead(this.name, 1)
     metrics.addDead(this.name, 1)
     logger.log('error', 'a delivery is dead; redrive or discard it', {
       destination: this.name,
       event: delivery.event.id,
       type: delivery.event.type,
-      attempts: attemptNumber(delivery),
-      error: failure.message,
-    })
-    const holds = destination.deadHead !== 'skip' && delivery.event.key !== null
-    if (holds) this.queues.stall(delivery)
-    else this.queues.complete(delivery)
-    this.#settle(delivery, { kind: 'dead', failure }, attemptNumber(delivery))
-    return holds
-  }
-
-  #retry(delivery: Delivery, result: Failed): boolean {
-    const { metrics, runtime } = this.#options
-    metrics.addRetries(this.name, 1)
-    const attempts = result.counted ? attemptNumber(delivery) : delivery.attempts
-    const policy = this.#retryPolicy(delivery)
-    const delayMs = result.delayMs ?? policy.computeDelayMs(Math.max(1, attempts), () => runtime.random())
-    this.queues.stall(delivery)
-    this.#settle(
-      delivery,
-      { kind: 'retry', delayMs: Math.round(delayMs), counted: result.counted, failure: result.failure },
       attempts,
-    )
-    return true
-  }
-
-  #retryPolicy(delivery: Delivery) {
-    const { retry } = this.#options.destination
-    return retry.forType?.(delivery.event.type) ?? retry
+      error: outcome.failure.message,
+    })
   }
 
   /** The place cannot be reached: the delivery waits, unspent. A hot one goes back to its lane's owner. */
@@ -336,12 +338,13 @@ export class Dispatcher {
     if (this.breaker.allows(this.#options.runtime.monotonicNow()) !== 'all') this.#releaseQueuedHot()
   }
 
-  #settle(delivery: Delivery, outcome: Outcome, attempts: number): void {
+  #settle(delivery: Delivery, outcome: Outcome, attempts: number, ended?: () => void): void {
     const { settler, events, destination } = this.#options
-    const deadHoldsKey = destination.deadHead !== 'skip' && delivery.event.key !== null
-    settler.add({ delivery, outcome, attempts, deadHoldsKey }, (settled) => {
+    const settlement = { delivery, outcome, attempts, deadHoldsKey: deadHoldsKey(delivery, destination) }
+    settler.add(settlement, (settled) => {
       if (outcome.kind !== 'released') this.breaker.forget(delivery.id)
       events.ended(delivery, outcome, settled)
+      ended?.()
     })
   }
 
@@ -367,12 +370,6 @@ export class Dispatcher {
       breaker: this.breaker.state(now),
     })
     this.#droppedSince = 0
-  }
-
-  #reportBreaker(): void {
-    const { metrics, runtime } = this.#options
-    metrics.breakerState(this.name, this.breaker.state(runtime.monotonicNow()))
-    metrics.queueDepths(this.name, this.queues.depth('hot'), this.queues.depth('cold'))
   }
 
   #arm(delayMs: number): void {

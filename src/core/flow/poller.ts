@@ -15,12 +15,15 @@ import type { Logger, ReadResult, Runtime, Store, StoredDelivery, SweptDelivery 
 import type { Admission } from './admission.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Lanes } from './lanes.ts'
+import type { ReadGuard } from './read-guard.ts'
 
 export interface PollerOptions {
   readonly intervalMs: number
   readonly idleMaxMs: number
   readonly batchSize: number
   readonly skipRecentMs: number
+  /** Look only at rows stored this recently, except in sweeps; 0 looks at all. */
+  readonly windowMs: number
   readonly sweepIntervalMs: number
 }
 
@@ -32,6 +35,7 @@ export interface PollerParts {
   readonly dispatcher: Dispatcher
   readonly lanes: Lanes
   readonly admission: Admission
+  readonly guard: ReadGuard
   /** There are unrouted deliveries; resolves when they were expanded as far as possible. */
   readonly expand: () => Promise<void>
 }
@@ -56,9 +60,9 @@ export class Poller {
   #idleMs: number
   #expectMs = Number.POSITIVE_INFINITY
   #running: Promise<void> | null = null
+  #turn: Promise<void> = Promise.resolve()
   #closed = false
-  #reading = false
-  #afterRead: (() => void)[] = []
+  #wantsRoom = false
 
   constructor(parts: PollerParts, options: PollerOptions) {
     this.#parts = parts
@@ -102,24 +106,32 @@ export class Poller {
     this.#signal.ring()
   }
 
-  /**
-   * Runs `fn` when no read is under way. A read whose snapshot is older than a settle would bring the row
-   * back as pending, so a delivery stays "in flight" until such a read has been dealt with.
-   */
-  afterRead(fn: () => void): void {
-    if (this.#reading) this.#afterRead.push(fn)
-    else fn()
+  /** The queue has room again; worth a read once it is at most half full. */
+  roomFreed(): void {
+    if (!this.#wantsRoom) return
+    const { queues } = this.#parts.dispatcher
+    if (queues.depth('cold') > queues.room('cold')) return
+    this.#wantsRoom = false
+    this.#signal.ring()
   }
 
-  /** One cycle. Returns how long to wait before the next; 0 means that there is more to do. */
-  async poll(): Promise<number> {
-    const { lanes, destination, dispatcher } = this.#parts
+  /** One cycle. Returns how long to wait before the next; 0 means that there is more to do. Calls take turns. */
+  poll(): Promise<number> {
+    const turn = this.#turn.then(() => this.#poll())
+    this.#turn = turn.then(
+      () => undefined,
+      () => undefined,
+    )
+    return turn
+  }
+
+  async #poll(): Promise<number> {
+    const { lanes, destination, dispatcher, guard } = this.#parts
     const readable = lanes.readable(destination)
     if (readable === null || dispatcher.paused || !lanes.isValid(lanes.workerId)) return this.#pause()
     const room = Math.min(this.#options.batchSize, dispatcher.queues.room('cold') - this.#unswept.length)
-    if (room <= 0) return this.#pause()
-    this.#reading = true
-    try {
+    if (room <= 0) return this.#waitForRoom()
+    return await guard.during(async () => {
       const now = this.#parts.runtime.monotonicNow()
       const sweep = this.#keyedSeen || this.#unswept.length > 0 || now - this.#lastSweepAt >= this.#options.sweepIntervalMs
       const result = await this.#parts.store.queue.read({
@@ -129,17 +141,18 @@ export class Poller {
         limit: room,
         maxBytes: Math.max(1, dispatcher.queues.byteRoom()),
         skipRecentMs: this.#options.skipRecentMs,
+        windowMs: sweep ? 0 : this.#options.windowMs,
         sweep,
         sweepLimit: SWEEP_LIMIT,
       })
       if (result.unrouted) await this.#parts.expand()
       return await this.#admit(result, sweep, now)
-    } finally {
-      this.#reading = false
-      const waiting = this.#afterRead
-      this.#afterRead = []
-      for (const fn of waiting) fn()
-    }
+    })
+  }
+
+  #waitForRoom(): number {
+    this.#wantsRoom = true
+    return this.#options.intervalMs
   }
 
   async #run(): Promise<void> {
@@ -190,6 +203,7 @@ export class Poller {
     ready.sort((a, b) => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0))
     const admitted = await admission.admit([...result.due, ...ready])
     if (admitted.goBackTo !== null && admitted.goBackTo <= this.#cursor) this.#cursor = admitted.goBackTo - 1n
+    if (admitted.full) return this.#waitForRoom()
     return this.#waitAfter(result, admitted.blocked, this.#cursor > before || late.length > 0)
   }
 

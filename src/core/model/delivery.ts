@@ -65,6 +65,8 @@ export interface Delivery {
   readonly holdsKey: boolean
   readonly right: Right
   readonly source: DeliverySource
+  /** Monotonic time of the commit; known on the hot path only. */
+  readonly committedAt?: number
 }
 
 /** One failed attempt, as the bounded history keeps it. */

@@ -1,0 +1,39 @@
+/**
+ * From what happened to what is written: the result of an attempt becomes an outcome. Pure, so that the rules
+ * about attempts, limits and delays can be read and tested in one place.
+ */
+import type { Delivery, Outcome } from '../model/delivery.ts'
+import type { ResolvedDestination } from '../options.ts'
+import { policyForType, retryDelayMs } from '../policy/retry.ts'
+import { attemptNumber, type DeliveryResult } from './deliver.ts'
+
+export interface Decision {
+  readonly outcome: Outcome
+  /** Attempts spent afterwards. */
+  readonly attempts: number
+  /** What comes behind it in its key has to wait. */
+  readonly holdsKey: boolean
+}
+
+/** `outage` is not decided here: the delivery waits as if nobody had touched it. */
+export const decide = (
+  delivery: Delivery,
+  result: DeliveryResult,
+  destination: ResolvedDestination,
+  random: () => number,
+): Decision => {
+  const attempt = attemptNumber(delivery)
+  if (result.verdict === 'done') return { outcome: { kind: 'done' }, attempts: attempt, holdsKey: false }
+  const { failure, counted } = result
+  const policy = policyForType(destination.retry, delivery.event.type)
+  if (result.verdict === 'dead' || (counted && attempt >= policy.maxAttempts)) {
+    return { outcome: { kind: 'dead', failure }, attempts: attempt, holdsKey: deadHoldsKey(delivery, destination) }
+  }
+  const attempts = counted ? attempt : delivery.attempts
+  const delayMs = Math.round(result.delayMs ?? retryDelayMs(policy, Math.max(1, attempts), random))
+  return { outcome: { kind: 'retry', delayMs, counted, failure }, attempts, holdsKey: true }
+}
+
+/** Under `block` and `park` a dead head keeps its key waiting for an operator. */
+export const deadHoldsKey = (delivery: Delivery, destination: ResolvedDestination): boolean =>
+  destination.deadHead !== 'skip' && delivery.event.key !== null

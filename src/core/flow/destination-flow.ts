@@ -1,0 +1,299 @@
+/**
+ * One destination in this process: its dispatcher, poller and admission, and the rules that tie them
+ * together. What happens to a delivery from the moment it may be sent until it is out of memory is here.
+ */
+import type { ListenerRegistry } from '../listeners.ts'
+import type { Delivery, Outcome } from '../model/delivery.ts'
+import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
+import type { Verdict } from '../policy/failure.ts'
+import { sleep } from '../runtime/signal.ts'
+import type { ClaimedHead, Logger, Metrics, Runtime, Store } from '../spi/index.ts'
+import { Admission } from './admission.ts'
+import { Dispatcher } from './dispatcher.ts'
+import type { HotClaims } from './hot-claims.ts'
+import type { HotDelivery } from './hot-intake.ts'
+import type { Lanes } from './lanes.ts'
+import { Poller } from './poller.ts'
+import { ReadGuard } from './read-guard.ts'
+import { listenersReceiver, publisherReceiver } from './receivers.ts'
+import type { Settled, Settler } from './settle.ts'
+
+export interface DestinationParts {
+  readonly destination: ResolvedDestination
+  readonly options: ResolvedOptions
+  readonly listeners: ListenerRegistry
+  readonly store: Store
+  readonly runtime: Runtime
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly settler: Settler
+  readonly lanes: Lanes
+  readonly hotClaims: HotClaims
+  readonly newId: () => string
+  /** A consumer pulls; nothing is sent by itself. */
+  readonly manual: boolean
+  readonly expand: () => Promise<void>
+  readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
+  readonly ended: (delivery: Delivery, outcome: Outcome, settled: Settled) => void
+}
+
+/** Rows ahead of a keyed event that a claim lists; with more the poller takes it in order. */
+const AHEAD_LIMIT = 16
+const CLAIM_BATCH = 500
+const PUT_ASIDE_RETRY_MS = 100
+
+export class DestinationFlow {
+  readonly dispatcher: Dispatcher
+  readonly poller: Poller
+  readonly #parts: DestinationParts
+  readonly #admission: Admission
+  readonly #guard = new ReadGuard()
+  #claimQueue: HotDelivery[] = []
+  /** Lanes with a claim by id under way or waiting; such a lane cannot be given up. */
+  readonly #claimingLanes = new Map<number, number>()
+  #claiming = false
+
+  constructor(parts: DestinationParts) {
+    this.#parts = parts
+    const { destination, options, lanes, hotClaims, store, runtime, logger, metrics } = parts
+    this.dispatcher = new Dispatcher({
+      destination,
+      receiver: destination.to
+        ? publisherReceiver(destination.to, destination)
+        : listenersReceiver(parts.listeners, destination.name),
+      settler: parts.settler,
+      runtime,
+      logger,
+      metrics,
+      bounds: { hot: options.hotQueueCapacity, cold: options.coldQueueCapacity, bytes: options.queueBytes },
+      hardDeadlineMs: options.hardDeadlineMs,
+      manual: parts.manual,
+      events: {
+        isRightValid: ({ id, right }) =>
+          right.kind === 'token' ? hotClaims.isValid(id) : lanes.isValid(right.workerId),
+        ended: (delivery, outcome, settled) => this.#ended(delivery, outcome, settled),
+        roomFreed: () => this.#roomFreed(),
+        failed: parts.failed,
+      },
+    })
+    this.#admission = new Admission({
+      destination,
+      store,
+      logger,
+      metrics,
+      dispatcher: this.dispatcher,
+      workerId: () => lanes.workerId,
+      newToken: parts.newId,
+    })
+    this.poller = new Poller(
+      {
+        destination: destination.name,
+        store,
+        runtime,
+        logger,
+        dispatcher: this.dispatcher,
+        lanes,
+        admission: this.#admission,
+        guard: this.#guard,
+        expand: parts.expand,
+      },
+      {
+        intervalMs: options.pollIntervalMs,
+        idleMaxMs: options.pollIdleMaxMs,
+        batchSize: options.pollBatchSize,
+        skipRecentMs: options.skipRecentMs,
+        windowMs: options.partitionWindowMs,
+        sweepIntervalMs: options.sweepIntervalMs,
+      },
+    )
+  }
+
+  get name(): string {
+    return this.#parts.destination.name
+  }
+
+  // ------------------------------------------------------------------------------------- hot path
+
+  /** Stage 2 → 3 for what was committed a moment ago. */
+  offer(hot: HotDelivery): void {
+    if (hot.token === null) this.#claimSoon(hot)
+    else this.#offerClaimed(hot, hot.token)
+  }
+
+  /** Born claimed: straight into the queue, no database work between commit and handler. */
+  #offerClaimed(hot: HotDelivery, token: string): void {
+    const { hotClaims, options, runtime } = this.#parts
+    const delivery = toDelivery(hot, { kind: 'token', token }, null)
+    hotClaims.add(hot.id, token, hot.claimedUntil)
+    if (hot.claimedUntil - runtime.monotonicNow() < options.hotLeaseMs / 2) {
+      // The transaction outlived half its claims: make sure that nobody else has them before sending.
+      void hotClaims.extendAging().then(() => {
+        if (hotClaims.isValid(hot.id)) this.#enqueueOrRelease(delivery)
+      })
+      return
+    }
+    this.#enqueueOrRelease(delivery)
+  }
+
+  #enqueueOrRelease(delivery: Delivery): void {
+    if (this.dispatcher.enqueueHot(delivery)) return
+    this.dispatcher.settleUnsent(delivery, { kind: 'released' }, () => undefined)
+  }
+
+  /** Keyed: only if its lane is ours and everything before it in its key is in our hands; batched. */
+  #claimSoon(hot: HotDelivery): void {
+    const { lanes, options, metrics } = this.#parts
+    if (!lanes.owns(this.name, hot.lane)) return
+    if (!this.dispatcher.admitsHot() || this.#claimQueue.length >= options.hotQueueCapacity) {
+      metrics.hotDropped(this.name, 1)
+      this.poller.nudge()
+      return
+    }
+    this.#claimQueue.push(hot)
+    this.#claimingLanes.set(hot.lane, (this.#claimingLanes.get(hot.lane) ?? 0) + 1)
+    if (!this.#claiming) void this.#claimQueued()
+  }
+
+  async #claimQueued(): Promise<void> {
+    this.#claiming = true
+    const { store, lanes, logger } = this.#parts
+    while (this.#claimQueue.length > 0) {
+      const batch = this.#claimQueue.splice(0, CLAIM_BATCH)
+      const { workerId } = lanes
+      try {
+        await this.#guard.during(async () => {
+          const ids = batch.map(({ id }) => id)
+          this.#takeClaimed(batch, await store.queue.claim(workerId, ids, AHEAD_LIMIT), workerId)
+        })
+      } catch (error) {
+        logger.log('warn', 'keyed events could not be claimed; the poller takes them', { error: String(error) })
+        this.poller.nudge()
+      }
+      for (const { lane } of batch) this.#claimEnded(lane)
+    }
+    this.#claiming = false
+  }
+
+  #takeClaimed(batch: readonly HotDelivery[], heads: readonly ClaimedHead[], workerId: string): void {
+    const byId = new Map(batch.map((hot) => [hot.id, hot]))
+    const inOrder = [...heads].sort((a, b) => (a.seq < b.seq ? -1 : 1))
+    let left = heads.length < batch.length
+    for (const { id, seq, ahead } of inOrder) {
+      const hot = byId.get(id)
+      if (hot === undefined) continue
+      const { key } = hot.event
+      const first = key === null || (ahead.length < AHEAD_LIMIT && this.dispatcher.queues.coversKey(key, ahead))
+      const delivery = toDelivery(hot, { kind: 'lane', workerId }, seq)
+      if (!first || !this.dispatcher.enqueueHot(delivery)) left = true
+    }
+    if (left) this.poller.nudge()
+  }
+
+  #claimEnded(lane: number): void {
+    const left = (this.#claimingLanes.get(lane) ?? 1) - 1
+    if (left > 0) this.#claimingLanes.set(lane, left)
+    else this.#claimingLanes.delete(lane)
+  }
+
+  // --------------------------------------------------------------------------------------- lanes
+
+  lanesGained(unclean: readonly number[]): void {
+    this.#admission.suspectLanes(unclean)
+    this.poller.rewind()
+  }
+
+  /** Everything queued under this worker id belongs to others now. */
+  fenced(workerId: string): void {
+    this.dispatcher.dropQueued(({ right }) => right.kind === 'lane' && right.workerId === workerId)
+    this.poller.rewind()
+  }
+
+  /** Something of this lane is queued, claimed, in flight or unsettled. Queued ones are let go on the spot. */
+  isBusy(lane: number): boolean {
+    if (this.#claimingLanes.has(lane)) return true
+    this.dispatcher.dropQueued((delivery) => delivery.lane === lane && delivery.right.kind === 'lane')
+    return this.dispatcher.queues.some((delivery) => delivery.lane === lane && delivery.right.kind === 'lane')
+  }
+
+  // --------------------------------------------------------------------------------------- endings
+
+  #ended(delivery: Delivery, outcome: Outcome, settled: Settled): void {
+    const { hotClaims, metrics, logger, runtime } = this.#parts
+    if (delivery.right.kind === 'token') hotClaims.remove(delivery.id)
+    if (settled === 'lost') {
+      metrics.rightsLost(this.name, 1)
+      logger.log('warn', 'a delivery was settled by somebody else, because our right to it had run out', {
+        destination: this.name,
+        event: delivery.event.id,
+        outcome: outcome.kind,
+      })
+    } else if (outcome.kind === 'done' && delivery.committedAt !== undefined) {
+      metrics.observeLatency(this.name, runtime.monotonicNow() - delivery.committedAt)
+    }
+    const { key } = delivery.event
+    if (key !== null && this.#holdsKey(outcome)) void this.#putAside(key, settled)
+    this.#guard.after(() => {
+      this.dispatcher.queues.forget(delivery.id)
+      this.dispatcher.afterForget()
+    })
+    if (outcome.kind === 'released' || settled !== 'written') this.poller.sweepSoon()
+    else if (outcome.kind === 'retry') this.poller.nudge()
+    this.#parts.ended(delivery, outcome, settled)
+  }
+
+  /** Those are the outcomes for which the dispatcher stalled the key. */
+  #holdsKey(outcome: Outcome): boolean {
+    if (outcome.kind === 'dead') return this.#parts.destination.deadHead !== 'skip'
+    return outcome.kind === 'retry'
+  }
+
+  /**
+   * The head of a key failed and that is written: what waits behind it in memory is marked as held in the
+   * database. The key stays closed here until no read from before the failure can bring more of it.
+   */
+  async #putAside(key: string, settled: Settled): Promise<void> {
+    const { queues } = this.dispatcher
+    const { lanes, store, runtime, logger } = this.#parts
+    const { workerId } = lanes
+    await this.#guard.passed()
+    for (;;) {
+      const behind = queues.takeStalled(key)
+      if (behind.length === 0) break
+      const ids = behind.map(({ id }) => id)
+      // Without a written failure there is no holder to wait behind: the rows are read again, in order.
+      while (settled === 'written' && lanes.workerId === workerId) {
+        try {
+          await store.queue.hold(workerId, this.name, ids)
+          break
+        } catch (error) {
+          logger.log('warn', 'rows behind a failed head could not be put aside; tried again', { error: String(error) })
+          await sleep(runtime, PUT_ASIDE_RETRY_MS)
+        }
+      }
+      for (const id of ids) this.#guard.after(() => queues.forget(id))
+    }
+    queues.unstall(key)
+    this.dispatcher.afterForget()
+    this.poller.sweepSoon()
+  }
+
+  #roomFreed(): void {
+    this.poller.roomFreed()
+  }
+}
+
+const toDelivery = (hot: HotDelivery, right: Delivery['right'], seq: bigint | null): Delivery => ({
+  id: hot.id,
+  event: hot.event,
+  destination: hot.destination,
+  run: 1,
+  lane: hot.lane,
+  seq,
+  attempts: 0,
+  attemptSpent: false,
+  alone: false,
+  holdsKey: false,
+  right,
+  source: 'hot',
+  committedAt: hot.committedAt,
+})

@@ -1,0 +1,282 @@
+/**
+ * The delivering side of one process: one settler, one worker with its lanes, and a flow per destination it
+ * serves. Publishing hands over what was committed through `HotIntake`.
+ */
+import type { ListenerRegistry } from '../listeners.ts'
+import type { Delivery, Outcome } from '../model/delivery.ts'
+import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
+import type { Verdict } from '../policy/failure.ts'
+import { sleep } from '../runtime/signal.ts'
+import type { Logger, Metrics, RegisteredDestination, Runtime, Store } from '../spi/index.ts'
+import { DestinationFlow } from './destination-flow.ts'
+import { Expander } from './expand.ts'
+import { HotClaims } from './hot-claims.ts'
+import type { HotDelivery, HotIntake } from './hot-intake.ts'
+import { Lanes } from './lanes.ts'
+import { DutyLoop } from './maintainers/duty.ts'
+import { cleanupDuty, pendingDuty, reconcilerDuty, statisticsDuty } from './maintainers/duties.ts'
+import { Routes } from './routes.ts'
+import { Settler, type Settled } from './settle.ts'
+
+export interface EngineParts {
+  readonly store: Store
+  readonly options: ResolvedOptions
+  readonly runtime: Runtime
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly newId: () => string
+  /** All destinations this process declares. */
+  readonly declared: readonly ResolvedDestination[]
+  /** Those of them that it delivers to. */
+  readonly served: readonly ResolvedDestination[]
+  readonly listeners: (destination: string) => ListenerRegistry
+  /** A consumer pulls from the flows; nothing is sent by itself. */
+  readonly manual: boolean
+  readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
+}
+
+export interface Tally {
+  claimed: number
+  done: number
+  retried: number
+  dead: number
+}
+
+/** After the drain, what was told to stop gets this share of the drain time to do so. */
+const ABORT_SHARE = 0.2
+const SETTLE_GRACE_MS = 2_000
+
+export class Engine implements HotIntake {
+  readonly #parts: EngineParts
+  readonly #settler: Settler
+  readonly #hotClaims: HotClaims
+  readonly #lanes: Lanes
+  readonly #routes: Routes
+  readonly #expander: Expander
+  readonly #flows = new Map<string, DestinationFlow>()
+  readonly #duties: DutyLoop[] = []
+  readonly tally: Tally = { claimed: 0, done: 0, retried: 0, dead: 0 }
+  #accepting = false
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts
+    const { store, options, runtime, logger, metrics, newId } = parts
+    this.#settler = new Settler(
+      store,
+      runtime,
+      logger,
+      {
+        historyLimit: options.historyLimit,
+        maxBuffered: 2 * (options.hotQueueCapacity + options.coldQueueCapacity),
+        maxBatch: Math.max(1_000, options.pollBatchSize),
+      },
+      (destination) => this.#flows.get(destination)?.poller.sweepSoon(),
+    )
+    this.#hotClaims = new HotClaims(store, runtime, logger, options.hotLeaseMs, (id) => this.#hotClaimLost(id))
+    this.#routes = new Routes(parts.declared, logger, (settings) => this.#applySettings(settings))
+    this.#lanes = new Lanes(
+      { store, runtime, logger, metrics, newId },
+      {
+        leaseMs: options.laneLeaseMs,
+        renewMs: options.laneRenewMs,
+        destinations: parts.served.map(({ name }) => name),
+      },
+      {
+        changed: (destination, { unclean }) => this.#flows.get(destination)?.lanesGained(unclean),
+        fenced: (workerId) => {
+          for (const flow of this.#flows.values()) flow.fenced(workerId)
+        },
+        isBusy: (destination, lane) => this.#flows.get(destination)?.isBusy(lane) ?? false,
+        renewed: () => void this.#routes.refresh(store.registry),
+      },
+    )
+    this.#expander = new Expander({
+      store,
+      registry: store.registry,
+      routes: this.#routes,
+      logger,
+      newId,
+      workerId: () => this.#lanes.workerId,
+      expanded: () => {
+        for (const flow of this.#flows.values()) flow.poller.sweepSoon()
+      },
+    })
+    for (const destination of parts.served) this.#flows.set(destination.name, this.#createFlow(destination))
+  }
+
+  get workerId(): string {
+    return this.#lanes.workerId
+  }
+
+  flow(destination: string): DestinationFlow | undefined {
+    return this.#flows.get(destination)
+  }
+
+  lanesOwned(destination: string): number {
+    return this.#lanes.count(destination)
+  }
+
+  // ------------------------------------------------------------------------------------- hot intake
+
+  routes(type: string): { readonly destinations: readonly string[]; readonly version: number } | null {
+    if (!this.#accepting) return null
+    return { destinations: this.#routes.routes(type), version: this.#routes.version }
+  }
+
+  admits(destination: string): boolean {
+    return this.#accepting && this.#flows.get(destination)?.dispatcher.admitsHot() === true
+  }
+
+  offer(deliveries: readonly HotDelivery[]): void {
+    for (const delivery of deliveries) this.#flows.get(delivery.destination)?.offer(delivery)
+  }
+
+  expectRows(): void {
+    for (const flow of this.#flows.values()) flow.poller.expectRows()
+  }
+
+  // ------------------------------------------------------------------------------------- life cycle
+
+  /** Declares the destinations, takes lanes and starts reading. */
+  async start(): Promise<void> {
+    await this.#declare()
+    this.#accepting = true
+    await this.#lanes.start()
+    if (this.#parts.options.pollerEnabled) for (const flow of this.#flows.values()) flow.poller.start()
+    this.#startDuties()
+  }
+
+  /** Registers and keeps its lanes, but reads only when told to: for consumers that pull. */
+  async startManual(): Promise<void> {
+    await this.#declare()
+    await this.#lanes.start()
+  }
+
+  get settler(): Settler {
+    return this.#settler
+  }
+
+  /** Like `start`, but nothing goes on by itself: for one round of `processOnce`. */
+  async startOnce(): Promise<void> {
+    await this.#declare()
+    await this.#lanes.beat()
+  }
+
+  /** Reads and delivers what is due once, and waits until it is settled. */
+  async runOnce(): Promise<void> {
+    for (const flow of this.#flows.values()) await flow.poller.poll()
+    for (const flow of this.#flows.values()) await flow.dispatcher.quiet()
+    await this.#settler.idle()
+  }
+
+  /** Resolves when nothing is queued, under way or unsettled here. */
+  async idle(): Promise<void> {
+    for (const flow of this.#flows.values()) await flow.dispatcher.idle()
+    await this.#settler.idle()
+  }
+
+  nudge(): void {
+    for (const flow of this.#flows.values()) flow.poller.sweepSoon()
+  }
+
+  /** Stop reading, let running deliveries end for a bounded time, release the rest, give up the lanes. */
+  async stop(drainMs: number): Promise<{ readonly clean: boolean }> {
+    const { runtime } = this.#parts
+    this.#accepting = false
+    for (const flow of this.#flows.values()) flow.dispatcher.stopTaking()
+    await Promise.all([...this.#flows.values()].map((flow) => flow.poller.close()))
+    await Promise.all(this.#duties.map((duty) => duty.close()))
+    const quiet = this.#allQuiet()
+    let clean = await within(runtime, drainMs * (1 - ABORT_SHARE), quiet)
+    if (!clean) {
+      for (const flow of this.#flows.values()) flow.dispatcher.abortRunning(new Error('the outbox is stopping'))
+      clean = await within(runtime, drainMs * ABORT_SHARE, quiet)
+    }
+    const settled = await within(runtime, SETTLE_GRACE_MS, this.#settler.idle())
+    if (!settled) this.#settler.abandon()
+    this.#hotClaims.close()
+    await this.#lanes.stop(clean && settled).catch((error: unknown) => {
+      this.#parts.logger.log('warn', 'lanes could not be given up; their lease runs out', { error: String(error) })
+    })
+    return { clean: clean && settled }
+  }
+
+  async setPaused(destination: string, paused: boolean): Promise<void> {
+    this.#flows.get(destination)?.dispatcher.setPaused(paused)
+    await this.#routes.refresh(this.#parts.store.registry)
+  }
+
+  async #declare(): Promise<void> {
+    const { store, declared } = this.#parts
+    this.#routes.adopt(await store.registry.declare(declared.map(({ name, patterns }) => ({ name, patterns }))))
+  }
+
+  async #allQuiet(): Promise<void> {
+    for (const flow of this.#flows.values()) await flow.dispatcher.quiet()
+  }
+
+  #createFlow(destination: ResolvedDestination): DestinationFlow {
+    const { options, store, runtime, logger, metrics, newId, manual, failed } = this.#parts
+    return new DestinationFlow({
+      destination,
+      options,
+      listeners: this.#parts.listeners(destination.name),
+      store,
+      runtime,
+      logger,
+      metrics,
+      settler: this.#settler,
+      lanes: this.#lanes,
+      hotClaims: this.#hotClaims,
+      newId,
+      manual,
+      expand: () => this.#expander.run(),
+      failed,
+      ended: (_delivery, outcome, settled) => this.#count(outcome, settled),
+    })
+  }
+
+  #startDuties(): void {
+    const { store, options, runtime, logger, metrics, newId, served } = this.#parts
+    // A process that only publishes leaves the tables alone.
+    if (served.length === 0) return
+    const parts = { store, runtime, logger, workerId: () => this.#lanes.workerId }
+    const added = (destination: string, count: number): void => {
+      logger.log('info', 'deliveries that older publishers missed were added', { destination, count })
+      this.#flows.get(destination)?.poller.sweepSoon()
+    }
+    const duties = [reconcilerDuty(store, this.#routes, newId, added), statisticsDuty(store)]
+    if (options.cleanupIntervalMs > 0) duties.push(cleanupDuty(store, options, logger))
+    if (options.pendingIntervalMs > 0) duties.push(pendingDuty(store, options, metrics))
+    for (const duty of duties) {
+      const loop = new DutyLoop(duty, parts)
+      this.#duties.push(loop)
+      loop.start()
+    }
+  }
+
+  /** An operator's settings in the registry win over what the code says. */
+  #applySettings({ name, paused, ratePerSecond }: RegisteredDestination): void {
+    const flow = this.#flows.get(name)
+    if (flow === undefined) return
+    const own = this.#parts.options.destinations.get(name)
+    flow.dispatcher.setPaused(paused || own?.paused === true)
+    flow.dispatcher.setRate(ratePerSecond ?? own?.ratePerSecond ?? null)
+  }
+
+  #hotClaimLost(id: string): void {
+    for (const flow of this.#flows.values()) flow.dispatcher.dropQueued((delivery) => delivery.id === id)
+  }
+
+  #count(outcome: Outcome, settled: Settled): void {
+    if (settled !== 'written' || outcome.kind === 'released') return
+    this.tally.claimed += 1
+    if (outcome.kind === 'done') this.tally.done += 1
+    else if (outcome.kind === 'retry') this.tally.retried += 1
+    else this.tally.dead += 1
+  }
+}
+
+/** Whether the promise settles in time. */
+const within = async (runtime: Runtime, limitMs: number, promise: Promise<void>): Promise<boolean> =>
+  await Promise.race([promise.then(() => true), sleep(runtime, limitMs).then(() => false)])

@@ -1,0 +1,70 @@
+/**
+ * Expands unrouted deliveries: events whose publisher did not know the routes (a process that only writes,
+ * a trigger, another language). Any worker may; the store makes sure that each is expanded once.
+ */
+import { laneOf } from '../model/lane.ts'
+import type { ExpandRequest, Logger, Registry, Store, UnroutedDelivery } from '../spi/index.ts'
+import type { Routes } from './routes.ts'
+
+export interface ExpanderParts {
+  readonly store: Store
+  readonly registry: Registry
+  readonly routes: Routes
+  readonly logger: Logger
+  readonly workerId: () => string
+  readonly newId: () => string
+  /** New deliveries lie behind every cursor. */
+  readonly expanded: () => void
+}
+
+const BATCH = 500
+/** The registry can change between looking at it and expanding; rarely twice in a row. */
+const MAX_STALE = 5
+
+export class Expander {
+  readonly #parts: ExpanderParts
+  #running: Promise<void> | null = null
+
+  constructor(parts: ExpanderParts) {
+    this.#parts = parts
+  }
+
+  /** Resolves when there is nothing left to expand, or it cannot be done now. Calls share one run. */
+  run(): Promise<void> {
+    this.#running ??= this.#expandAll().finally(() => {
+      this.#running = null
+    })
+    return this.#running
+  }
+
+  async #expandAll(): Promise<void> {
+    const { store, registry, routes, workerId, expanded } = this.#parts
+    let stale = 0
+    let any = false
+    while (stale < MAX_STALE) {
+      const rows = await store.queue.readUnrouted(BATCH)
+      if (rows.length === 0) break
+      await routes.refresh(registry)
+      const done = await store.queue.expand({
+        workerId: workerId(),
+        registryVersion: routes.version,
+        expansions: rows.map((row) => this.#expansion(row)),
+      })
+      any ||= done
+      stale = done ? 0 : stale + 1
+    }
+    if (any) expanded()
+  }
+
+  #expansion(row: UnroutedDelivery): ExpandRequest['expansions'][number] {
+    const { routes, newId } = this.#parts
+    const lane = laneOf(row.key ?? row.eventId)
+    const { eventId, key, size } = row
+    return {
+      unroutedId: row.id,
+      deliveries: routes
+        .routes(row.type)
+        .map((destination) => ({ id: newId(), eventId, destination, lane, key, size })),
+    }
+  }
+}

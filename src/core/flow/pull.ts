@@ -1,0 +1,123 @@
+/**
+ * The pull style: a consumer asks for a batch, decides about each delivery and commits. The rules are those of
+ * the other paths (lanes, order per key, fences, suspects); only who calls whom is turned around.
+ */
+import { ERROR_CODES, OutboxError } from '../errors.ts'
+import { viewEvent } from '../event-view.ts'
+import type { Delivery } from '../model/delivery.ts'
+import type { OutboxEvent } from '../model/event.ts'
+import { describeError } from '../policy/failure.ts'
+import type { Runtime } from '../spi/index.ts'
+import { attemptNumber, type DeliveryResult } from './deliver.ts'
+import type { DestinationFlow } from './destination-flow.ts'
+import type { Settler } from './settle.ts'
+
+export interface PulledDelivery {
+  readonly id: string
+  readonly destination: string
+  readonly event: OutboxEvent
+  readonly attempt: number
+  readonly run: number
+}
+
+/** A batch that this process alone may handle. Ends with `commit` or `rollback`, whichever comes first. */
+export interface Batch extends AsyncDisposable {
+  readonly deliveries: readonly PulledDelivery[]
+  /** Done. Without ids: all of them. */
+  ack(...deliveryIds: string[]): void
+  /** Counts an attempt and retries later, or dies at the limit. */
+  fail(deliveryId: string, error: unknown): void
+  /** Never again. */
+  dead(deliveryId: string, error: unknown): void
+  /** Writes what was decided; what was not goes back unspent. */
+  commit(): Promise<void>
+  /** Gives everything back unspent. */
+  rollback(): Promise<void>
+}
+
+/** Reads before a fetch gives up: expansion or a sweep may have to come first. */
+const MAX_READS = 3
+
+export const fetchBatch = async (
+  flow: DestinationFlow,
+  settler: Settler,
+  runtime: Runtime,
+  limit: number,
+): Promise<Batch> => {
+  let taken = flow.dispatcher.take(limit)
+  for (let i = 0; i < MAX_READS && taken.length === 0; i += 1) {
+    await flow.poller.poll()
+    taken = flow.dispatcher.take(limit)
+  }
+  if (taken.length === 0) {
+    throw new OutboxError(ERROR_CODES.noDeliveries, `nothing is due for "${flow.name}" in the lanes of this process`, {
+      destination: flow.name,
+    })
+  }
+  return createBatch(flow, settler, runtime, taken)
+}
+
+const createBatch = (
+  flow: DestinationFlow,
+  settler: Settler,
+  runtime: Runtime,
+  taken: readonly Delivery[],
+): Batch => {
+  const takenAt = runtime.monotonicNow()
+  const byId = new Map(taken.map((delivery) => [delivery.id, delivery]))
+  const decided = new Map<string, DeliveryResult>()
+  let open = true
+
+  const find = (id: string): Delivery => {
+    const delivery = byId.get(id)
+    if (delivery) return delivery
+    throw new OutboxError(ERROR_CODES.notFound, `delivery ${id} is not part of this batch`, { deliveryId: id })
+  }
+  const decide = (id: string, verdict: 'retry' | 'dead', error: unknown): void => {
+    const { code, message, stack } = describeError(error)
+    const durationMs = Math.round(runtime.monotonicNow() - takenAt)
+    const failure = {
+      attempt: attemptNumber(find(id)),
+      durationMs,
+      code: code ?? null,
+      message,
+      stack: stack ?? null,
+    }
+    decided.set(id, { verdict, error, failure, delayMs: null, counted: true })
+  }
+  const end = async (): Promise<void> => {
+    if (!open) return
+    open = false
+    for (const delivery of taken) flow.dispatcher.conclude(delivery, decided.get(delivery.id) ?? null)
+    await settler.idle()
+  }
+  const rollback = async (): Promise<void> => {
+    if (open) decided.clear()
+    await end()
+  }
+  return {
+    deliveries: taken.map((delivery) => ({
+      id: delivery.id,
+      destination: delivery.destination,
+      event: viewEvent(delivery.event),
+      attempt: attemptNumber(delivery),
+      run: delivery.run,
+    })),
+    ack(...ids) {
+      for (const id of ids.length === 0 ? byId.keys() : ids) decided.set(find(id).id, { verdict: 'done' })
+    },
+    fail: (id, error) => decide(id, 'retry', error),
+    dead: (id, error) => decide(id, 'dead', error),
+    async commit() {
+      if (open && decided.size === 0) {
+        throw new OutboxError(
+          ERROR_CODES.emptyBatch,
+          'nothing in this batch was acked, failed or declared dead; call rollback() to give it back',
+        )
+      }
+      await end()
+    },
+    rollback,
+    [Symbol.asyncDispose]: rollback,
+  }
+}

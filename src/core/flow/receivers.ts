@@ -1,0 +1,106 @@
+/** The two ends a destination can have: a publisher that sends, or the listeners of this process. */
+import { ERROR_CODES, OutboxError } from '../errors.ts'
+import { viewEvent } from '../event-view.ts'
+import type { ListenerRegistry } from '../listeners.ts'
+import type { Delivery } from '../model/delivery.ts'
+import type { ResolvedDestination } from '../options.ts'
+import type { OutgoingDelivery, Publisher, SendResult } from '../spi/index.ts'
+import { attemptNumber, type ReceiveContext, type Receiver } from './deliver.ts'
+
+const SENT: SendResult = Object.freeze({ ok: true })
+
+export const publisherReceiver = (publisher: Publisher, destination: ResolvedDestination): Receiver => ({
+  kind: 'publisher',
+  async receive(deliveries, context) {
+    // A topic function that throws is about its own event, not about the batch.
+    const outgoing = deliveries.map((delivery) => attempt(() => toOutgoing(delivery, destination)))
+    const good = outgoing.flatMap((result) => ('value' in result ? [result.value] : []))
+    const sent = good.length === 0 ? [] : await publisher.send(good, context)
+    if (good.length === outgoing.length) return sent
+    let next = 0
+    return outgoing.map((result) => ('value' in result ? (sent[next++] as SendResult) : { ok: false, error: result.error }))
+  },
+})
+
+const attempt = <T>(make: () => T): { readonly value: T } | { readonly error: unknown } => {
+  try {
+    return { value: make() }
+  } catch (error) {
+    return { error }
+  }
+}
+
+const toOutgoing = (delivery: Delivery, destination: ResolvedDestination): OutgoingDelivery => ({
+  deliveryId: delivery.id,
+  event: delivery.event,
+  attempt: attemptNumber(delivery),
+  run: delivery.run,
+  deduplicationId: delivery.run === 1 ? delivery.event.id : `${delivery.event.id}:${delivery.run}`,
+  topic: destination.topic(delivery.event),
+})
+
+export const listenersReceiver = (registry: ListenerRegistry, destination: string): Receiver => ({
+  kind: 'listeners',
+  receive(deliveries, context) {
+    // Listeners take one at a time; the batch size of such a destination is 1.
+    const delivery = deliveries[0] as Delivery
+    return hear(registry, destination, delivery, context)
+  },
+})
+
+/** Runs to the first failure. Stays synchronous as long as the listeners do: most of the cost is waiting. */
+const hear = (
+  registry: ListenerRegistry,
+  destination: string,
+  delivery: Delivery,
+  context: ReceiveContext,
+): Promise<readonly SendResult[]> | readonly SendResult[] => {
+  const listeners = registry.listenersFor(delivery.event.type)
+  if (listeners.length === 0) return [{ ok: false, error: noListener(delivery, destination) }]
+  const heard = new ListenerCall(delivery, destination, context)
+  const go = (from: number): Promise<readonly SendResult[]> | readonly SendResult[] => {
+    for (let i = from; i < listeners.length; i += 1) {
+      const { listener, definition } = listeners[i] as (typeof listeners)[number]
+      const returned: unknown = listener(viewEvent(delivery.event, definition), heard)
+      if (isPromiseLike(returned)) return Promise.resolve(returned).then(() => go(i + 1))
+    }
+    return [SENT]
+  }
+  return go(0)
+}
+
+const isPromiseLike = (value: unknown): value is PromiseLike<unknown> =>
+  (typeof value === 'object' || typeof value === 'function') &&
+  value !== null &&
+  typeof (value as { then?: unknown }).then === 'function'
+
+/** What a listener is told beside the event; the signal is made when it is first looked at. */
+class ListenerCall {
+  readonly attempt: number
+  readonly source: Delivery['source']
+  readonly destination: string
+  readonly deliveryId: string
+  readonly run: number
+  readonly #context: ReceiveContext
+
+  constructor(delivery: Delivery, destination: string, context: ReceiveContext) {
+    this.attempt = attemptNumber(delivery)
+    this.source = delivery.source
+    this.destination = destination
+    this.deliveryId = delivery.id
+    this.run = delivery.run
+    this.#context = context
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal
+  }
+}
+
+const noListener = (delivery: Delivery, destination: string): OutboxError =>
+  new OutboxError(
+    ERROR_CODES.noListener,
+    `no listener for "${delivery.event.type}" is registered for destination "${destination}" in this process; ` +
+      'register one with outbox.on(…) before start(), or narrow the events of the destination',
+    { type: delivery.event.type, destination },
+  )

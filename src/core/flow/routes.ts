@@ -1,0 +1,73 @@
+/**
+ * Which destinations hear of an event: the registry's and one's own together, so that a process that was
+ * started before a new destination was declared still feeds it.
+ */
+import { createRouter, type Router } from '../policy/routing.ts'
+import type { Logger, Registry, RegisteredDestination, RegistryState } from '../spi/index.ts'
+
+export interface OwnDestination {
+  readonly name: string
+  readonly patterns: readonly string[]
+}
+
+export class Routes {
+  readonly #own: readonly OwnDestination[]
+  readonly #logger: Logger
+  readonly #onSettings: (destination: RegisteredDestination) => void
+  #state: RegistryState = { version: 0, destinations: [] }
+  #router: Router
+
+  constructor(
+    own: readonly OwnDestination[],
+    logger: Logger,
+    onSettings: (destination: RegisteredDestination) => void,
+  ) {
+    this.#own = own
+    this.#logger = logger
+    this.#onSettings = onSettings
+    this.#router = createRouter(own)
+  }
+
+  get version(): number {
+    return this.#state.version
+  }
+
+  get registered(): readonly RegisteredDestination[] {
+    return this.#state.destinations
+  }
+
+  routes(type: string): readonly string[] {
+    return this.#router.routes(type)
+  }
+
+  adopt(state: RegistryState): void {
+    const changed = state.version !== this.#state.version
+    this.#state = state
+    if (changed) this.#router = createRouter(merge(this.#own, state.destinations))
+    for (const destination of state.destinations) this.#onSettings(destination)
+  }
+
+  /** Looks at the registry again. A failure keeps what is known; the reconciler adds what was missed. */
+  async refresh(registry: Registry): Promise<void> {
+    try {
+      this.adopt(await registry.load())
+    } catch (error) {
+      this.#logger.log('warn', 'the registry of destinations could not be read; the known routes stay', {
+        error: String(error),
+      })
+    }
+  }
+}
+
+const merge = (
+  own: readonly OwnDestination[],
+  registered: readonly OwnDestination[],
+): readonly OwnDestination[] => {
+  const patterns = new Map<string, Set<string>>()
+  for (const destination of [...own, ...registered]) {
+    const known = patterns.get(destination.name) ?? new Set()
+    for (const pattern of destination.patterns) known.add(pattern)
+    patterns.set(destination.name, known)
+  }
+  return [...patterns].map(([name, known]) => ({ name, patterns: [...known] }))
+}
