@@ -3,6 +3,7 @@
  * nothing is checked or copied until the draft is published, so that one place (stage 1) refuses what is wrong.
  */
 import { InvalidOptionError } from './errors.ts'
+import { checkName } from './model/headers.ts'
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts'
 
 /** Something with a name, such as a member of an enum-like object; strings and string enums work as they are. */
@@ -149,8 +150,11 @@ const checkDefinition = (type: unknown, version: number, upcast: Upcast): void =
   const refuse = (option: string, value: unknown, text: string): never => {
     throw new InvalidOptionError(`defineEvent(${JSON.stringify(type)}): ${text}`, { option, value })
   }
-  if (typeof type !== 'string' || type === '')
-    refuse('type', type, 'the type must be a text that is not empty')
+  try {
+    checkName('type', type)
+  } catch (error) {
+    refuse('type', type, (error as Error).message)
+  }
   if (!Number.isInteger(version) || version < 1 || version > LAST_VERSION) {
     refuse(
       'version',

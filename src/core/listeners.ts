@@ -3,7 +3,7 @@ import { type AnyEventDefinition, type EventDefinition, isDefinition, type Store
 import { InvalidOptionError } from './errors.ts'
 import type { DeliverySource } from './model/delivery.ts'
 import type { OutboxEvent } from './model/event.ts'
-import { compilePattern } from './policy/routing.ts'
+import { compilePattern, matches, type Pattern } from './policy/routing.ts'
 
 export interface ListenerContext {
   /** 1 for the first attempt of this run. */
@@ -35,11 +35,9 @@ export type ListenerPattern = string | { readonly type: string }
 /** Types seen are remembered with their listeners; beyond this many somebody makes types up. */
 const CACHE_LIMIT = 10_000
 
-type Matcher = (type: string) => boolean
-
 export class ListenerRegistry {
   readonly #exact: RegisteredListener[] = []
-  readonly #patterned: { readonly entry: RegisteredListener; readonly matches: Matcher }[] = []
+  readonly #patterned: { readonly entry: RegisteredListener; readonly compiled: Pattern }[] = []
   readonly #any: RegisteredListener[] = []
   readonly #cache = new Map<string, readonly RegisteredListener[]>()
 
@@ -63,9 +61,9 @@ export class ListenerRegistry {
       definition: isDefinition(pattern) ? pattern : null,
       listener,
     })
-    const matches = compilePattern(text)
-    if (text === '*') return this.#add(this.#any, entry)
-    if (text.includes('*')) return this.#add(this.#patterned, { entry, matches })
+    const compiled = compilePattern(text)
+    if (compiled.kind === 'any') return this.#add(this.#any, entry)
+    if (compiled.kind === 'prefix') return this.#add(this.#patterned, { entry, compiled })
     return this.#add(this.#exact, entry)
   }
 
@@ -92,7 +90,7 @@ export class ListenerRegistry {
     if (known !== undefined) return known
     const found = Object.freeze([
       ...this.#exact.filter((entry) => entry.pattern === type),
-      ...this.#patterned.filter(({ matches }) => matches(type)).map(({ entry }) => entry),
+      ...this.#patterned.filter(({ compiled }) => matches(compiled, type)).map(({ entry }) => entry),
       ...this.#any,
     ])
     if (this.#cache.size >= CACHE_LIMIT) this.#cache.clear()
