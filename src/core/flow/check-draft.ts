@@ -11,21 +11,10 @@ import {
   type Named,
   nameOf,
 } from '../define-event.ts'
-import { InvalidEventError, OutboxError } from '../errors.ts'
-import { JSON_CONTENT_TYPE } from '../model/event.ts'
-import { checkHeaders, checkName } from '../model/headers.ts'
+import { InvalidEventError } from '../errors.ts'
+import { type Headers, JSON_CONTENT_TYPE } from '../model/event.ts'
+import { checkHeaders, checkName, type NameKind } from '../model/headers.ts'
 import type { Due } from '../spi/store.ts'
-
-/** Longest texts in UTF-16 units; every store's columns hold them. */
-export const TEXT_LIMITS = {
-  type: 128,
-  key: 255,
-  aggregateType: 64,
-  aggregateId: 128,
-  tenantId: 64,
-  idempotencyKey: 255,
-  contentType: 128,
-} as const
 
 const LAST_VERSION = 32_767
 /** Ten years: whoever waits longer has mistaken the unit. */
@@ -43,7 +32,7 @@ export interface CheckedDraft {
   readonly aggregateType: string | null
   readonly aggregateId: string | null | undefined
   readonly tenantId: string | null
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: Headers
   readonly contentType: string | null
   readonly due: Due
   readonly delayed: boolean
@@ -54,30 +43,24 @@ export interface CheckedDraft {
 export const refuse = (path: string, reason: string, text: string, cause?: unknown): InvalidEventError =>
   new InvalidEventError(`${path} ${text}`, { path, reason, ...(cause === undefined ? {} : { cause }) })
 
-type TextField = keyof typeof TEXT_LIMITS
-
-export const checkText = (field: TextField, value: unknown): string => {
-  if (typeof value !== 'string') throw refuse(field, 'not-text', `must be text, not ${typeof value}`)
-  if (value === '') throw refuse(field, 'empty', 'must not be empty; leave it out instead')
-  if (value.length > TEXT_LIMITS[field]) {
-    throw refuse(field, 'too-long', `has ${value.length} characters; the limit is ${TEXT_LIMITS[field]}`)
-  }
-  if (value.includes('\0')) throw refuse(field, 'nul', 'contains U+0000, which databases reject')
-  if (/\p{Surrogate}/u.test(value)) throw refuse(field, 'lone-surrogate', 'contains half a surrogate pair')
-  return value
-}
-
-const optionalText = (field: TextField, value: unknown): string | null =>
-  value === undefined || value === null ? null : checkText(field, value)
+const optionalName = (kind: NameKind, value: unknown): string | null =>
+  value === undefined || value === null ? null : checkName(kind, value)
 
 const checkType = (value: unknown): string => {
-  const type = checkText('type', value)
-  try {
-    checkName('event type', type, TEXT_LIMITS.type)
-  } catch (cause) {
-    throw refuse('type', 'bad-name', cause instanceof Error ? `cannot be used: ${cause.message}` : 'cannot be used', cause)
-  }
+  const type = checkName('type', value)
+  if (type.includes('*')) throw refuse('type', 'pattern', 'must not contain "*", which stands for many types')
   return type
+}
+
+/** A media type as in RFC 9110, short enough for every store's column. */
+const CONTENT_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+[\x20-\x7e]*$/
+const CONTENT_TYPE_LIMIT = 128
+
+const checkContentType = (value: unknown): string | null => {
+  if (value === undefined || value === null) return null
+  if (typeof value === 'string' && value.length <= CONTENT_TYPE_LIMIT && CONTENT_TYPE.test(value))
+    return value
+  throw refuse('contentType', 'bad-type', `must be a media type of at most ${CONTENT_TYPE_LIMIT} characters`)
 }
 
 const checkDate = (field: string, value: unknown): number => {
@@ -87,7 +70,8 @@ const checkDate = (field: string, value: unknown): number => {
 }
 
 const checkVersion = (value: unknown): number => {
-  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= LAST_VERSION) return value as number
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= LAST_VERSION)
+    return value as number
   throw refuse('version', 'out-of-range', `must be a whole number from 1 to ${LAST_VERSION}`)
 }
 
@@ -105,21 +89,20 @@ const checkDue = (options: DraftOptions, now: number): { readonly due: Due; read
   }
   if (delayMs === undefined || delayMs === 0) return { due: NOW, delayed: false }
   if (!(typeof delayMs === 'number' && delayMs > 0 && delayMs <= LONGEST_DELAY_MS)) {
-    throw refuse('delayMs', 'out-of-range', `must be a number from 0 to ${LONGEST_DELAY_MS}, not ${String(delayMs)}`)
+    throw refuse(
+      'delayMs',
+      'out-of-range',
+      `must be a number from 0 to ${LONGEST_DELAY_MS}, not ${String(delayMs)}`,
+    )
   }
   return { due: { afterMs: Math.ceil(delayMs) }, delayed: true }
 }
 
-/** A plain copy without a prototype's surprises; what is in it is checked unless the user turned that off. */
-const copyHeaders = (given: unknown, validate: boolean): Readonly<Record<string, string>> => {
-  if (given === undefined || given === null) return Object.freeze({})
-  if (typeof given !== 'object' || Array.isArray(given)) {
-    throw refuse('headers', 'not-an-object', 'must be an object of names and texts')
-  }
-  const copy = { ...(given as Record<string, string>) }
-  if (validate) checkHeaders(copy)
-  return Object.freeze(copy)
-}
+/** Always a copy; what is in it is checked unless the user turned that off. */
+const copyHeaders = (given: unknown, validate: boolean): Headers =>
+  validate
+    ? checkHeaders(given ?? undefined)
+    : Object.freeze(Object.assign(Object.create(null) as Record<string, string>, given))
 
 const definitionOf = (draft: Draft): AnyEventDefinition | null => {
   if ('definition' in draft && isDefinition(draft.definition)) return draft.definition
@@ -127,7 +110,8 @@ const definitionOf = (draft: Draft): AnyEventDefinition | null => {
 }
 
 const contentOf = (draft: Draft): CheckedDraft['content'] => {
-  if (!('json' in draft) || draft.json === undefined) return { payload: (draft as { payload: unknown }).payload }
+  if (!('json' in draft) || draft.json === undefined)
+    return { payload: (draft as { payload: unknown }).payload }
   if ('payload' in draft && draft.payload !== undefined) {
     throw refuse('json', 'conflict', 'cannot be combined with payload: give one of them')
   }
@@ -141,7 +125,11 @@ export interface DraftRules {
 
 export const checkDraft = (draft: Draft, rules: DraftRules): CheckedDraft => {
   if (typeof draft !== 'object' || draft === null) {
-    throw refuse('event', 'not-an-event', `must be a draft or { type, payload }, not ${draft === null ? 'null' : typeof draft}`)
+    throw refuse(
+      'event',
+      'not-an-event',
+      `must be a draft or { type, payload }, not ${draft === null ? 'null' : typeof draft}`,
+    )
   }
   const definition = definitionOf(draft)
   const { aggregateType, key, aggregateId } = draft
@@ -151,17 +139,21 @@ export const checkDraft = (draft: Draft, rules: DraftRules): CheckedDraft => {
     definition,
     content: contentOf(draft),
     id: draft.id === undefined ? null : draft.id,
-    key: key === undefined ? undefined : optionalText('key', key),
-    aggregateType: optionalText(
+    key: key === undefined ? undefined : optionalName('key', key),
+    aggregateType: optionalName(
       'aggregateType',
-      aggregateType === undefined ? definition?.aggregate : aggregateType === null ? null : nameOf(aggregateType),
+      aggregateType === undefined
+        ? definition?.aggregate
+        : aggregateType === null
+          ? null
+          : nameOf(aggregateType),
     ),
-    aggregateId: aggregateId === undefined ? undefined : optionalText('aggregateId', aggregateId),
-    tenantId: optionalText('tenantId', draft.tenantId),
+    aggregateId: aggregateId === undefined ? undefined : optionalName('aggregateId', aggregateId),
+    tenantId: optionalName('tenantId', draft.tenantId),
     headers: copyHeaders(draft.headers, rules.validateHeaders),
-    contentType: optionalText('contentType', draft.contentType ?? definition?.contentType),
+    contentType: checkContentType(draft.contentType ?? definition?.contentType),
     ...checkDue(draft, rules.wallNow),
-    idempotencyKey: optionalText('idempotencyKey', draft.idempotencyKey),
+    idempotencyKey: optionalName('idempotencyKey', draft.idempotencyKey),
     occurredAtMs: draft.occurredAt === undefined ? rules.wallNow : checkDate('occurredAt', draft.occurredAt),
   }
 }
@@ -172,20 +164,31 @@ export const isJsonType = (contentType: string): boolean => /^[^;]*[/+]json\s*(;
 export const contentTypeFor = (given: string | null, binary: boolean): string => {
   const contentType = given ?? (binary ? null : JSON_CONTENT_TYPE)
   if (contentType === null) {
-    throw refuse('contentType', 'missing', 'is required for a payload of bytes, e.g. application/octet-stream')
+    throw refuse(
+      'contentType',
+      'missing',
+      'is required for a payload of bytes, e.g. application/octet-stream',
+    )
   }
   if (binary && isJsonType(contentType)) {
-    throw refuse('contentType', 'mismatch', `is ${contentType}, but the payload is bytes: use ofJson(type, text) for JSON`)
+    throw refuse(
+      'contentType',
+      'mismatch',
+      `is ${contentType}, but the payload is bytes: use ofJson(type, text) for JSON`,
+    )
   }
   if (!binary && !isJsonType(contentType)) {
-    throw refuse('contentType', 'mismatch', `is ${contentType}, so the payload must be a Uint8Array of such content`)
+    throw refuse(
+      'contentType',
+      'mismatch',
+      `is ${contentType}, so the payload must be a Uint8Array of such content`,
+    )
   }
   return contentType
 }
 
 /** Gives an error its place in the call: `$.items[3]` in the third draft is `events[2].payload.items[3]`. */
 export const placeError = (error: unknown, index: number | null): unknown => {
-  if (!(error instanceof OutboxError)) return error
   if (!(error instanceof InvalidEventError)) return error
   const inside = error.path.startsWith('$') ? `payload${error.path.slice(1)}` : error.path
   const path = index === null ? inside : `events[${index}].${inside}`

@@ -10,9 +10,7 @@ const ISSUES_NAMED = 5
 
 const pathOf = (issue: StandardIssue): string => {
   const segments = (issue.path ?? []).map((part) => (typeof part === 'object' ? part.key : part))
-  return segments
-    .map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`))
-    .join('')
+  return segments.map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('')
 }
 
 const refuseIssues = (issues: readonly StandardIssue[], type: string): Error => {
@@ -60,7 +58,11 @@ export const requireSync = (draft: CheckedDraft, value: unknown): unknown => {
   if (!isPromise(value)) return value
   // Nobody will look at that answer any more, so its rejection must not end the process.
   Promise.resolve(value).catch(() => undefined)
-  throw refuse('payload', 'async-schema', `cannot be published synchronously: the schema of "${draft.type}" is asynchronous`)
+  throw refuse(
+    'payload',
+    'async-schema',
+    `cannot be published synchronously: the schema of "${draft.type}" is asynchronous`,
+  )
 }
 
 export { isPromise }

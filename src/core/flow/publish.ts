@@ -1,0 +1,112 @@
+/**
+ * Stage 1: publish.
+ *
+ * Receives prepared events and whether their commit can be observed. Hands on, through the store, events and
+ * deliveries written in the caller's transaction with one call; and to stage 2 the deliveries that may go the
+ * hot way if that transaction commits. Guarantees that a delivery is born claimed only where nothing can be
+ * in doubt: no key, no delay, no idempotency key, a commit we will hear of, and a dispatcher that wants it.
+ */
+import { UNROUTED } from '../model/delivery.ts'
+import { laneOf } from '../model/lane.ts'
+import type { Runtime } from '../spi/runtime.ts'
+import type { InsertRequest, InsertResult, NewDelivery, NewEvent, Store } from '../spi/store.ts'
+import type { HotDelivery, HotIntake } from './hot-intake.ts'
+import type { PreparedEvent, PreparedEvents } from './prepare.ts'
+
+/** A delivery that goes the hot way once its commit is confirmed. */
+export type HotCandidate = Omit<HotDelivery, 'committedAt'>
+
+/**
+ * How the commit of this insert will be known:
+ * - `observed`: through a scope, which also follows every savepoint.
+ * - `doubtful`: the commit through a scope, but a savepoint may be undone behind our back; so every row is
+ *   looked up (claimed by id) before it is sent.
+ * - `unobserved`: not at all; the poller finds the rows.
+ */
+export type Observation = 'observed' | 'doubtful' | 'unobserved'
+
+export interface PreparedPublish {
+  readonly ids: readonly string[]
+  readonly request: InsertRequest
+  readonly hot: readonly HotCandidate[]
+  /** Some of it only the poller will find, so it should look once the rows are there. */
+  readonly expectsRows: boolean
+}
+
+export interface Published {
+  readonly ids: readonly string[]
+  readonly hot: readonly HotCandidate[]
+  readonly expectsRows: boolean
+}
+
+/** Whether a scope has room to remember one more hot delivery of this size until commit. */
+export type Budget = (destination: string, bytes: number) => boolean
+
+export interface PublishStage<E> {
+  plan(prepared: PreparedEvents, observation: Observation, budget: Budget): PreparedPublish
+  insert(executor: E, planned: PreparedPublish): Promise<Published>
+  insertSync(executor: E, planned: PreparedPublish): Published
+}
+
+export interface PublishStageParts<Tx, E> {
+  readonly store: Store<Tx, E>
+  readonly runtime: Runtime
+  readonly intake: HotIntake
+  readonly hotLeaseMs: number
+  readonly newId: () => string
+}
+
+export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): PublishStage<E> => {
+  const { store, runtime, intake, hotLeaseMs, newId } = parts
+
+  const plan: PublishStage<E>['plan'] = (prepared, observation, budget) => {
+    const events: NewEvent[] = []
+    const deliveries: NewDelivery[] = []
+    const hot: HotCandidate[] = []
+    // One token for the whole call: it proves that the rows are ours, and they live and die together.
+    let token: string | null = null
+    // Read before the statement is sent, so that our idea of the claim ends no later than the database's.
+    const claimedUntil = runtime.monotonicNow() + hotLeaseMs
+    for (const one of prepared.events) {
+      const routes = intake.routes(one.record.type)
+      const event = newEvent(one, routes?.version ?? 0)
+      const lane = laneOf(event.key ?? event.id)
+      events.push(event)
+      for (const destination of routes?.destinations ?? [UNROUTED]) {
+        const wanted = routes !== null && observation !== 'unobserved' && !one.delayed
+        const isHot = wanted && intake.admits(destination) && budget(destination, event.size)
+        const claimed =
+          isHot && observation === 'observed' && event.key === null && one.idempotencyKey === null
+        if (claimed) token ??= newId()
+        const { key, size } = event
+        const id = newId()
+        const right = claimed ? token : null
+        deliveries.push({ id, eventId: event.id, destination, lane, key, size, due: one.due, token: right })
+        if (isHot) hot.push({ id, event, destination, lane, token: right, claimedUntil })
+      }
+    }
+    const request = { events, deliveries, hotLeaseMs }
+    return { ids: prepared.ids, request, hot, expectsRows: hot.length < deliveries.length }
+  }
+
+  const finish = (planned: PreparedPublish, { duplicates }: InsertResult): Published => {
+    if (duplicates.size === 0) return planned
+    return {
+      ids: planned.ids.map((id) => duplicates.get(id) ?? id),
+      hot: planned.hot.filter(({ event }) => !duplicates.has(event.id)),
+      expectsRows: planned.expectsRows,
+    }
+  }
+
+  return {
+    plan,
+    insert: async (executor, planned) => finish(planned, await store.insert(executor, planned.request)),
+    insertSync(executor, planned) {
+      if (store.insertSync === undefined) throw new TypeError(`${store.name} has no insertSync`)
+      return finish(planned, store.insertSync(executor, planned.request))
+    },
+  }
+}
+
+const newEvent = ({ record, idempotencyKey }: PreparedEvent, routesVersion: number): NewEvent =>
+  Object.freeze({ ...record, routesVersion, idempotencyKey })
