@@ -1,0 +1,238 @@
+/**
+ * Stage 2: commit.
+ *
+ * Receives what was published inside one transaction; hands on to stage 3 exactly what survived it. A scope is
+ * one transaction, its frames are the savepoints that are open: what a rolled-back savepoint published is
+ * forgotten with its frame. Guarantees that nothing is offered before the commit is confirmed, nothing after a
+ * rollback or an unknown outcome, and that no callback can turn a commit into a failure.
+ *
+ *   open ──► ending ──► ended      `ending` begins when the caller's function returned or threw: what begins
+ *                                  after that would be published outside of the transaction, so it is refused.
+ *
+ * Statements on one connection are a sequence, so the innermost savepoint open when an insert is sent is the one
+ * that decides over it, whichever handle or function it came from. That is why frames are a stack per scope.
+ */
+import { ERROR_CODES, TransactionError } from '../errors.ts'
+import type { Logger, Metrics, Runtime } from '../spi/runtime.ts'
+import { type Callback, Frame } from './frame.ts'
+import type { HotIntake } from './hot-intake.ts'
+import type { Budget, Published } from './publish.ts'
+import { isPromise } from './validate-payload.ts'
+
+export type Ending = 'committed' | 'rolledBack' | 'unknown'
+
+export interface ScopeParts {
+  readonly runtime: Runtime
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly intake: HotIntake
+  /** Most hot deliveries per destination, and bytes in all, that wait in memory for the commit. */
+  readonly capacity: { readonly count: number; readonly bytes: number }
+}
+
+export class CommitScope {
+  #state: 'open' | 'ending' | 'ended' = 'open'
+  /** A statement failed: what is written is not certain any more. */
+  #doubt = false
+  #bytes = 0
+  readonly #counts = new Map<string, number>()
+  readonly #frames: Frame[]
+  readonly #inserts = new Set<Promise<unknown>>()
+  readonly #parts: ScopeParts
+  readonly root = new Frame(null)
+
+  constructor(parts: ScopeParts) {
+    this.#parts = parts
+    this.#frames = [this.root]
+  }
+
+  get isOpen(): boolean {
+    return this.#state === 'open'
+  }
+
+  get hasEnded(): boolean {
+    return this.#state === 'ended'
+  }
+
+  /** Refuses work that begins in a transaction or savepoint that is over. */
+  requireOpen(frame: Frame): void {
+    if (this.#state !== 'open' || frame.state !== 'open' || frame.closed) throw endedError()
+  }
+
+  /** The frame that an insert sent at this moment belongs to. */
+  get innermost(): Frame {
+    return this.#frames.at(-1) ?? this.root
+  }
+
+  readonly budget: Budget = (destination, bytes) => {
+    const count = this.#counts.get(destination) ?? 0
+    const { capacity, metrics } = this.#parts
+    if (count >= capacity.count || this.#bytes + bytes > capacity.bytes) {
+      metrics.hotDropped(destination, 1)
+      return false
+    }
+    this.#counts.set(destination, count + 1)
+    this.#bytes += bytes
+    return true
+  }
+
+  /** Runs work that the end of the transaction must wait for. Its failure is the caller's, unless nobody waited. */
+  track<T>(home: Frame, work: () => Promise<T>): Promise<T> {
+    const entry: { promise: Promise<unknown> | null } = { promise: null }
+    home.pending.add(entry)
+    // Removed from inside: a handler on the promise itself would hide an unhandled rejection from Node.
+    const promise = (async () => {
+      try {
+        return await work()
+      } finally {
+        home.pending.delete(entry)
+      }
+    })()
+    entry.promise = promise
+    return promise
+  }
+
+  /** Sends an insert that began in `home`; what it published waits in a frame for the commit. */
+  async insert(home: Frame, send: () => Promise<Published>): Promise<Published> {
+    if (this.#state === 'ended' || home.state !== 'open' || home.failed || this.root.failed)
+      throw endedError()
+    const frame = this.innermost
+    const sent = send()
+    this.#inserts.add(sent)
+    try {
+      const published = await sent
+      this.#keep(frame, published)
+      return published
+    } catch (error) {
+      // Some databases roll the whole transaction back when one statement fails (a MySQL deadlock does). From
+      // here on only the database knows what is written; the poller will see.
+      this.#doubt = true
+      throw error
+    } finally {
+      this.#inserts.delete(sent)
+    }
+  }
+
+  insertSync(home: Frame, send: () => Published): Published {
+    this.requireOpen(home)
+    try {
+      const published = send()
+      this.#keep(this.innermost, published)
+      return published
+    } catch (error) {
+      this.#doubt = true
+      throw error
+    }
+  }
+
+  #keep(frame: Frame, published: Published): void {
+    let owner: Frame | null = frame
+    while (owner !== null && owner.state === 'merged') owner = owner.below
+    if (owner === null || owner.state === 'discarded') return
+    for (const delivery of published.hot) owner.hot.push(delivery)
+    owner.expectsRows ||= published.expectsRows
+  }
+
+  /** Before a savepoint: inserts on their way are sent first, so that they stay outside of it. */
+  async pushFrame(): Promise<Frame> {
+    while (this.#inserts.size > 0) await Promise.allSettled(this.#inserts)
+    const frame = new Frame(this.innermost)
+    this.#frames.push(frame)
+    return frame
+  }
+
+  /** The savepoint was released: what it published now depends on the frame below. */
+  mergeFrame(frame: Frame): void {
+    const index = this.#frames.indexOf(frame)
+    const below = frame.below
+    if (index <= 0 || below === null) return
+    this.#frames.splice(index, 1)
+    const above = this.#frames[index]
+    if (above !== undefined) above.below = below
+    frame.state = 'merged'
+    below.takeOver(frame)
+  }
+
+  /** The savepoint was rolled back, and with it every savepoint that was opened after it. */
+  discardFrame(frame: Frame): void {
+    const index = this.#frames.indexOf(frame)
+    if (index <= 0) return
+    for (const gone of this.#frames.splice(index)) {
+      gone.state = 'discarded'
+      this.#run(gone.afterRollback, 'afterRollback')
+      gone.release()
+    }
+  }
+
+  /** Waits for everything that began in the frame; what fails unheard would be lost, so it fails the frame. */
+  async settle(frame: Frame): Promise<void> {
+    while (frame.pending.size > 0) {
+      const results = await Promise.allSettled([...frame.pending].map((entry) => entry.promise))
+      const failed = results.find((result) => result.status === 'rejected')
+      if (failed !== undefined) throw failed.reason
+    }
+  }
+
+  /** The function of the frame returned or threw: nothing new may begin in it. */
+  close(frame: Frame): void {
+    frame.closed = true
+    if (frame === this.root && this.#state === 'open') this.#state = 'ending'
+  }
+
+  /** It will be rolled back: stops what has not been sent, and waits for what has, lest it land after the end. */
+  async abort(frame: Frame): Promise<void> {
+    this.close(frame)
+    const index = this.#frames.indexOf(frame)
+    for (const doomed of index < 0 ? [] : this.#frames.slice(index)) doomed.fail()
+    while (this.#inserts.size > 0) await Promise.allSettled(this.#inserts)
+  }
+
+  /** Once, with what became of the transaction. Never throws: the commit is a fact by now. */
+  finish(ending: Ending): void {
+    if (this.#state === 'ended') return
+    this.#state = 'ended'
+    const { root } = this
+    for (const frame of this.#frames) frame.state = 'discarded'
+    if (ending === 'committed') this.#offer(root)
+    if (ending === 'committed') this.#run(root.afterCommit, 'afterCommit')
+    if (ending === 'rolledBack') {
+      // Callbacks of savepoints that were still open went down with the transaction as well.
+      for (const frame of this.#frames) this.#run(frame.afterRollback, 'afterRollback')
+    }
+    for (const frame of this.#frames.splice(0)) frame.release()
+  }
+
+  #offer(root: Frame): void {
+    const { intake, runtime, logger } = this.#parts
+    try {
+      const hot = this.#doubt ? [] : root.hot
+      const committedAt = runtime.monotonicNow()
+      if (hot.length > 0) intake.offer(hot.map((delivery) => ({ ...delivery, committedAt })))
+      if (root.expectsRows || hot.length < root.hot.length) intake.expectRows()
+    } catch (error) {
+      logger.log('error', 'could not offer committed deliveries; the poller will deliver them', { error })
+    }
+  }
+
+  #run(callbacks: readonly Callback[], name: string): void {
+    const report = (error: unknown): void =>
+      this.#parts.logger.log('error', `a callback of ${name} failed; the transaction is not affected`, {
+        error,
+      })
+    for (const callback of callbacks) {
+      try {
+        const answer = callback()
+        if (isPromise(answer)) Promise.resolve(answer).catch(report)
+      } catch (error) {
+        report(error)
+      }
+    }
+  }
+}
+
+export const endedError = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.transactionEnded,
+    'the transaction (or savepoint) is over, so the event would not be stored together with its data. ' +
+      'Await every publish before the function of outbox.transaction() returns, and publish before commit().',
+  )

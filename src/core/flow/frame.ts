@@ -1,0 +1,56 @@
+/**
+ * Part of stage 2: what one savepoint, or the transaction itself at the bottom, has to remember until it is
+ * known whether it survives.
+ */
+import type { HotCandidate } from './publish.ts'
+
+/** An object that collects events until somebody pulls them; pulling hands each event over once. */
+export interface EventSource<D = unknown> {
+  pullEvents(): readonly D[] | Promise<readonly D[]>
+}
+
+export type Callback = () => unknown
+
+export class Frame {
+  state: 'open' | 'merged' | 'discarded' = 'open'
+  /** Its function returned or threw: nothing new may begin in it. */
+  closed = false
+  /** Its function threw: what has not been sent yet is not sent any more. */
+  failed = false
+  below: Frame | null
+  hot: HotCandidate[] = []
+  /** Some of what was published in it only the poller will find. */
+  expectsRows = false
+  afterCommit: Callback[] = []
+  afterRollback: Callback[] = []
+  tracked = new Set<EventSource>()
+  /** Publishes and savepoints that began in it and have not ended. */
+  readonly pending = new Set<{ promise: Promise<unknown> | null }>()
+
+  constructor(below: Frame | null) {
+    this.below = below
+  }
+
+  takeOver(other: Frame): void {
+    // No spread into push: a transaction may have published more than a call takes arguments.
+    this.hot = this.hot.concat(other.hot)
+    this.expectsRows ||= other.expectsRows
+    this.afterCommit = this.afterCommit.concat(other.afterCommit)
+    this.afterRollback = this.afterRollback.concat(other.afterRollback)
+    for (const source of other.tracked) this.tracked.add(source)
+  }
+
+  fail(): void {
+    this.closed = true
+    this.failed = true
+    // The transaction reports its failure; the same again from a promise nobody holds would end the process.
+    for (const entry of this.pending) entry.promise?.catch(() => undefined)
+  }
+
+  release(): void {
+    this.hot = []
+    this.afterCommit = []
+    this.afterRollback = []
+    this.tracked = new Set()
+  }
+}

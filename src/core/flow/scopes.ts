@@ -1,0 +1,135 @@
+/**
+ * Part of stage 2: finds the transaction that a publish belongs to. Receives a handle, or nothing and looks at
+ * the ambient context; hands on its scope. Guarantees that a scope is found only while its transaction lives:
+ * handles of pooled connections are used again, and what belongs to one transaction must not reach the next.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { ERROR_CODES, TransactionError } from '../errors.ts'
+import type { Transactions } from '../spi/transactions.ts'
+import { CommitScope, endedError, type ScopeParts } from './commit.ts'
+import type { Frame } from './frame.ts'
+
+/** A place in a transaction: where publishing happens, and with which handle. */
+export interface Place<Tx = unknown, E = unknown> {
+  readonly transactions: Transactions<Tx, E>
+  readonly tx: Tx
+  readonly scope: CommitScope
+  readonly frame: Frame
+}
+
+/** A transaction whose commit nobody will tell us about. */
+export interface UnobservedPlace<Tx = unknown, E = unknown> {
+  readonly transactions: Transactions<Tx, E>
+  readonly tx: Tx
+  readonly scope: null
+}
+
+export type AnyPlace<E> = Place<unknown, E> | UnobservedPlace<unknown, E>
+
+const isObject = (value: unknown): value is object =>
+  (typeof value === 'object' && value !== null) || typeof value === 'function'
+
+export class Scopes<E> {
+  readonly #ambient = new AsyncLocalStorage<Place<unknown, E>>()
+  readonly #places = new WeakMap<object, Place<unknown, E>>()
+  /** Handles of transactions that we saw end; a library that cannot tell is then still not fooled. */
+  readonly #ended = new WeakSet<object>()
+  readonly #parts: ScopeParts
+
+  constructor(parts: ScopeParts) {
+    this.#parts = parts
+  }
+
+  /** A transaction begins with this handle. */
+  open<Tx>(transactions: Transactions<Tx, E>, tx: Tx): Place<Tx, E> {
+    const scope = new CommitScope(this.#parts)
+    const place = { transactions, tx, scope, frame: scope.root }
+    this.register(tx, place)
+    return place
+  }
+
+  /** Another object by which the place is known: a nested transaction's own handle, or our manual one. */
+  register<Tx>(handle: unknown, place: Place<Tx, E>): void {
+    if (!isObject(handle)) return
+    this.#ended.delete(handle)
+    this.#places.set(handle, place as Place<unknown, E>)
+  }
+
+  /** Only if it still stands for this place: the next transaction may have the same handle already. */
+  forget<Tx>(handle: unknown, place: Place<Tx, E>): void {
+    if (!isObject(handle) || this.#places.get(handle) !== place) return
+    this.#places.delete(handle)
+    this.#ended.add(handle)
+  }
+
+  run<Tx, T>(place: Place<Tx, E>, fn: () => T): T {
+    return this.#ambient.run(place as Place<unknown, E>, fn)
+  }
+
+  /** The ambient place, if its transaction has not ended. */
+  get current(): Place<unknown, E> | null {
+    const place = this.#ambient.getStore()
+    return place === undefined || place.scope.hasEnded ? null : place
+  }
+
+  /** For calls without a handle. */
+  requireAmbient(): Place<unknown, E> {
+    const place = this.#ambient.getStore()
+    if (place === undefined) {
+      throw new TransactionError(
+        ERROR_CODES.noTransaction,
+        'there is no transaction here. Call this inside outbox.transaction(async (tx) => { … }), or hand over the ' +
+          'transaction of your library: outbox.publish(tx, event).',
+      )
+    }
+    place.scope.requireOpen(place.frame)
+    return place
+  }
+
+  /** For calls with a handle: ours, the library's, or one that the user opened without us. */
+  resolve<Tx>(handle: unknown, transactions: Transactions<Tx, E>): AnyPlace<E> {
+    if (!isObject(handle)) throw noTransaction(transactions.library)
+    const known = this.#places.get(handle)
+    if (known !== undefined) return this.#resolveKnown(known, handle)
+    const inside = transactions.inTransaction(handle as Tx)
+    const ended = this.#ended.has(handle)
+    if (ended && inside !== true) throw endedError()
+    if (inside === false) throw noTransaction(transactions.library)
+    this.#ended.delete(handle)
+    return this.#observe(handle as Tx, transactions)
+  }
+
+  #resolveKnown(known: Place<unknown, E>, handle: object): Place<unknown, E> {
+    const ambient = this.#ambient.getStore()
+    // Late code of an earlier transaction, whose connection is already used by another one.
+    if (ambient !== undefined && ambient.scope !== known.scope && ambient.tx === handle) throw endedError()
+    const place =
+      ambient !== undefined && ambient.scope === known.scope && ambient.tx === known.tx ? ambient : known
+    place.scope.requireOpen(place.frame)
+    if (known.transactions.inTransaction(known.tx) === false) throw endedError()
+    return place
+  }
+
+  #observe<Tx>(tx: Tx, transactions: Transactions<Tx, E>): AnyPlace<E> {
+    const unobserved = { transactions: transactions as Transactions<unknown, E>, tx, scope: null }
+    if (transactions.observe === undefined) return unobserved
+    const place = this.open(transactions, tx)
+    const end = (ending: 'committed' | 'rolledBack') => () => {
+      this.forget(tx, place)
+      place.scope.finish(ending)
+    }
+    const observed = transactions.observe(tx, { committed: end('committed'), rolledBack: end('rolledBack') })
+    if (observed) return place as Place<unknown, E>
+    this.#places.delete(tx as object)
+    return unobserved
+  }
+}
+
+const noTransaction = (library: string): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.noTransaction,
+    `this handle of ${library} is not in a transaction, so the event could be stored without its data. Open one with ` +
+      'Posthaste: await outbox.transaction(async (tx) => { …; await outbox.publish(tx, event) }), or begin one with ' +
+      `${library} and pass the handle it gives you.`,
+    { library },
+  )
