@@ -25,6 +25,21 @@ export const NOOP_METRICS: Metrics = Object.freeze({
   suspects: nothing,
 })
 
+/** The same metrics, but one that throws disturbs nobody: counting must never decide whether an event is stored. */
+export const guardedMetrics = (metrics: Metrics): Metrics => {
+  const guarded: Record<string, unknown> = {}
+  for (const name of Object.keys(NOOP_METRICS) as (keyof Metrics)[]) {
+    guarded[name] = (...values: unknown[]) => {
+      try {
+        ;(metrics[name] as (...given: unknown[]) => void).apply(metrics, values)
+      } catch {
+        // What cannot be counted is not worth a failed delivery, and a log line for each would be a flood.
+      }
+    }
+  }
+  return guarded as unknown as Metrics
+}
+
 /** How often and how long something took. */
 export interface Observations {
   readonly count: number

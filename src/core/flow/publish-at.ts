@@ -1,0 +1,139 @@
+/**
+ * Joins stages 1 and 2: takes drafts through preparation, plan and insert at a place in a transaction, and
+ * leaves with its scope what may go the hot way. The drafts are read before the first await, so that the caller
+ * may go on using its objects.
+ */
+import type { Draft } from '../define-event.ts'
+import { ERROR_CODES, OutboxError } from '../errors.ts'
+import type { Store } from '../spi/store.ts'
+import { refuse } from './check-draft.ts'
+import type { EventSource } from './frame.ts'
+import type { HotIntake } from './hot-intake.ts'
+import { MAX_EVENTS_PER_CALL, type Preparer } from './prepare.ts'
+import type { Budget, PublishStage } from './publish.ts'
+import type { AnyPlace, Place } from './scopes.ts'
+import { isPromise } from './validate-payload.ts'
+
+/** Aggregates may publish while they are pulled; one that never runs dry hands the same events out again. */
+const PULL_ROUNDS = 100
+
+const NO_BUDGET: Budget = () => false
+
+/**
+ * Runs work that the end of the transaction waits for. The caller must return this very promise: when nobody
+ * waits for it, the transaction does, and a wrapper around it would still end the process with its rejection.
+ */
+export const enlist = <T, E>(place: AnyPlace<E>, work: () => Promise<T>): Promise<T> =>
+  place.scope === null ? work() : place.scope.track(place.frame, work)
+
+export interface PublishAtParts<E> {
+  readonly store: Store<never, E>
+  readonly stage: PublishStage<E>
+  readonly preparer: Preparer
+  readonly intake: HotIntake
+  /** Resolves when the store can be used. */
+  readonly ready: () => Promise<void> | void
+}
+
+export class PublishAt<E> {
+  readonly #parts: PublishAtParts<E>
+
+  constructor(parts: PublishAtParts<E>) {
+    this.#parts = parts
+  }
+
+  async publish(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): Promise<readonly string[]> {
+    const { stage, intake } = this.#parts
+    const prepared = await this.#prepare(drafts, many)
+    if (prepared.events.length === 0) return prepared.ids
+    if (place.scope === null) {
+      const executor = place.transactions.executor(place.tx)
+      const published = await stage.insert(executor, stage.plan(prepared, 'unobserved', NO_BUDGET))
+      intake.expectRows()
+      return published.ids
+    }
+    const { scope } = place
+    const published = await scope.insert(place.frame, () => {
+      const executor = place.transactions.executor(place.tx)
+      return stage.insert(executor, stage.plan(prepared, 'observed', scope.budget))
+    })
+    return published.ids
+  }
+
+  async #prepare(drafts: readonly Draft[], many: boolean) {
+    const prepared = this.#parts.preparer.prepare(drafts, many)
+    const events = isPromise(prepared) ? await prepared : prepared
+    const waiting = this.#parts.ready()
+    if (waiting !== undefined) await waiting
+    return events
+  }
+
+  publishSync(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): readonly string[] {
+    const { stage, intake, store, preparer } = this.#parts
+    if (store.insertSync === undefined) {
+      throw new OutboxError(
+        ERROR_CODES.unsupported,
+        `publishSync needs a synchronous driver, and ${store.name} has none: use await outbox.publish(tx, event)`,
+      )
+    }
+    const prepared = preparer.prepareSync(drafts, many)
+    if (prepared.events.length === 0) return prepared.ids
+    const executor = place.transactions.executor(place.tx)
+    const { scope } = place
+    if (scope === null) {
+      const { ids } = stage.insertSync(executor, stage.plan(prepared, 'unobserved', NO_BUDGET))
+      intake.expectRows()
+      return ids
+    }
+    // A synchronous driver's own nested transactions are savepoints on the same handle that we cannot see.
+    const planned = stage.plan(prepared, 'doubtful', scope.budget)
+    return scope.insertSync(place.frame, () => stage.insertSync(executor, planned)).ids
+  }
+
+  /** What these objects collected, in the order given; in calls of bounded size. */
+  async publishFrom(place: AnyPlace<E>, sources: readonly EventSource[]): Promise<readonly string[]> {
+    return this.#publishPulled(place, await pull(sources))
+  }
+
+  async #publishPulled(place: AnyPlace<E>, drafts: readonly Draft[]): Promise<readonly string[]> {
+    const ids: string[] = []
+    for (let from = 0; from < drafts.length; from += MAX_EVENTS_PER_CALL) {
+      const part = await this.publish(place, drafts.slice(from, from + MAX_EVENTS_PER_CALL), true)
+      for (const id of part) ids.push(id)
+    }
+    return ids
+  }
+
+  /** Just before commit: pulls what the tracked objects collected until they have no more. */
+  async publishTracked(place: Place<unknown, E>): Promise<void> {
+    const { tracked } = place.scope.root
+    if (tracked.size === 0) return
+    for (let round = 0; round < PULL_ROUNDS; round++) {
+      const drafts = await pull([...tracked])
+      if (drafts.length === 0) return
+      await this.#publishPulled(place, drafts)
+    }
+    throw refuse(
+      'pullEvents',
+      'endless',
+      `of a tracked object still returned events after ${PULL_ROUNDS} rounds: it must hand over each event once`,
+    )
+  }
+}
+
+const pull = async (sources: readonly EventSource[]): Promise<Draft[]> => {
+  const drafts: Draft[] = []
+  for (const source of sources) {
+    if (typeof source?.pullEvents !== 'function') {
+      throw refuse(
+        'pullEvents',
+        'missing',
+        'is missing: an aggregate must have pullEvents(), which returns an array',
+      )
+    }
+    const pulled: unknown = await source.pullEvents()
+    if (!Array.isArray(pulled)) throw refuse('pullEvents', 'not-a-list', 'must return an array of events')
+    for (const draft of pulled) drafts.push(draft as Draft)
+  }
+  return drafts
+}

@@ -1,0 +1,184 @@
+/**
+ * Part of stage 2: runs transactions through the user's library. Receives the user's function; hands its scope
+ * the one fact that matters, whether the database confirmed the commit. Guarantees that the transaction does not
+ * end while a publish that began inside is on its way, whether it ends well or not.
+ */
+import { ERROR_CODES, OutboxError, TransactionError } from '../errors.ts'
+import type { OpenTransaction, Transactions } from '../spi/transactions.ts'
+import { type Ending, endedError } from './commit.ts'
+import type { PublishAt } from './publish-at.ts'
+import type { Place, Scopes } from './scopes.ts'
+
+export interface RunParts<E> {
+  readonly scopes: Scopes<E>
+  readonly publishAt: PublishAt<E>
+}
+
+const endingOf = (error: unknown): Ending =>
+  (error as { code?: unknown } | null)?.code === ERROR_CODES.commitUnknown ? 'unknown' : 'rolledBack'
+
+const end = <Tx, E>(scopes: Scopes<E>, place: Place<Tx, E> | null, ending: Ending): void => {
+  if (place === null) return
+  scopes.forget(place.tx, place)
+  place.scope.finish(ending)
+}
+
+/** Everything between the user's last statement and COMMIT. */
+const beforeCommit = async <Tx, E>(parts: RunParts<E>, place: Place<Tx, E>): Promise<void> => {
+  const { scope, transactions, tx } = place
+  scope.close(scope.root)
+  await scope.settle(scope.root)
+  await parts.publishAt.publishTracked(place as Place<unknown, E>)
+  if (transactions.inTransaction(tx) === false) {
+    throw new TransactionError(
+      ERROR_CODES.transactionEnded,
+      'the transaction was ended from inside its own function, by a COMMIT or ROLLBACK or by a statement that commits ' +
+        'implicitly (DDL on MySQL). Leave that to outbox.transaction().',
+    )
+  }
+}
+
+/** `fn` in a new transaction; it is ambient while it runs. */
+export const runTransaction = async <Tx, E, T>(
+  parts: RunParts<E>,
+  transactions: Transactions<Tx, E>,
+  fn: (tx: Tx) => T | Promise<T>,
+): Promise<T> => {
+  const { scopes } = parts
+  let place: Place<Tx, E> | null = null
+  const inside = async (tx: Tx): Promise<T> => {
+    // Some libraries call the function again after a serialisation failure; the first try is gone then.
+    end(scopes, place, 'rolledBack')
+    const here = scopes.open(transactions, tx)
+    place = here
+    return scopes.run(here, async () => {
+      try {
+        const result = await fn(tx)
+        await beforeCommit(parts, here)
+        return result
+      } catch (error) {
+        await here.scope.abort(here.scope.root)
+        throw error
+      }
+    })
+  }
+  let result: T
+  try {
+    result = await transactions.run(inside)
+  } catch (error) {
+    end(scopes, place, endingOf(error))
+    throw error
+  }
+  end(scopes, place, 'committed')
+  return result
+}
+
+/** `fn` in a savepoint of the transaction that is running. Not async, so that the tracked promise is the one returned. */
+export const runNested = <Tx, E, T>(
+  parts: RunParts<E>,
+  outer: Place<Tx, E>,
+  fn: (tx: Tx) => T | Promise<T>,
+): Promise<T> => {
+  const { scopes } = parts
+  const { scope, transactions } = outer
+  scope.requireOpen(outer.frame)
+  if (transactions.nested === undefined) {
+    throw new OutboxError(
+      ERROR_CODES.unsupported,
+      `${transactions.library} has no savepoints, so outbox.transaction() cannot be nested: call the inner function ` +
+        'with the tx of the outer one',
+    )
+  }
+  const nested = transactions.nested.bind(transactions)
+  return scope.track(outer.frame, async () => {
+    const frame = await scope.pushFrame()
+    let inner: Place<Tx, E> | null = null
+    const inside = async (tx: Tx): Promise<T> => {
+      const here = { transactions, tx, scope, frame }
+      if (tx !== outer.tx) {
+        inner = here
+        scopes.register(tx, here)
+      }
+      return scopes.run(here, async () => {
+        try {
+          const result = await fn(tx)
+          scope.close(frame)
+          await scope.settle(frame)
+          return result
+        } catch (error) {
+          await scope.abort(frame)
+          throw error
+        }
+      })
+    }
+    try {
+      const result = await nested(outer.tx, inside)
+      scope.mergeFrame(frame)
+      return result
+    } catch (error) {
+      scope.discardFrame(frame)
+      throw error
+    } finally {
+      if (inner !== null) scopes.forget((inner as Place<Tx, E>).tx, inner)
+    }
+  })
+}
+
+/** The manual form: begun by hand, ended by commit or rollback. */
+export class ManualRun<Tx, E> {
+  readonly place: Place<Tx, E>
+  readonly #parts: RunParts<E>
+  readonly #opened: OpenTransaction<Tx>
+  #ending: Promise<void> | null = null
+
+  constructor(parts: RunParts<E>, transactions: Transactions<Tx, E>, opened: OpenTransaction<Tx>) {
+    this.#parts = parts
+    this.#opened = opened
+    this.place = parts.scopes.open(transactions, opened.tx)
+  }
+
+  commit(): Promise<void> {
+    if (this.#ending !== null) return Promise.reject(endedError())
+    this.#ending = this.#commit()
+    return this.#ending
+  }
+
+  async #commit(): Promise<void> {
+    try {
+      await beforeCommit(this.#parts, this.place)
+    } catch (error) {
+      await this.#rollback()
+      throw error
+    }
+    try {
+      await this.#opened.commit()
+    } catch (error) {
+      end(this.#parts.scopes, this.place, endingOf(error))
+      throw error
+    }
+    end(this.#parts.scopes, this.place, 'committed')
+  }
+
+  rollback(): Promise<void> {
+    if (this.#ending !== null) return Promise.reject(endedError())
+    this.#ending = this.#rollback()
+    return this.#ending
+  }
+
+  async #rollback(): Promise<void> {
+    const { scope } = this.place
+    await scope.abort(scope.root)
+    try {
+      await this.#opened.rollback()
+    } finally {
+      end(this.#parts.scopes, this.place, 'rolledBack')
+    }
+  }
+
+  /** The end of an `await using` block: rolls back what was not ended, waits for what is ending. */
+  async dispose(): Promise<void> {
+    if (this.#ending === null) return this.rollback()
+    // Whoever called commit or rollback hears how it went.
+    await this.#ending.catch(() => undefined)
+  }
+}

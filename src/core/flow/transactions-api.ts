@@ -1,0 +1,220 @@
+/**
+ * What the application calls to publish. Receives drafts and handles in all the forms that are convenient; hands
+ * on places and lists of drafts. There is one publisher per library in use (`via`), and they share the scopes, so
+ * that an ambient publish finds its transaction whichever library opened it.
+ */
+import type { Draft } from '../define-event.ts'
+import { ERROR_CODES, OutboxError } from '../errors.ts'
+import { createIdGenerator } from '../model/uuid.ts'
+import type { ResolvedOptions } from '../options.ts'
+import { guardedLogger } from '../runtime/logger.ts'
+import { guardedMetrics } from '../runtime/metrics.ts'
+import type { Logger, Metrics, Runtime } from '../spi/runtime.ts'
+import type { Store } from '../spi/store.ts'
+import type { Transactions, TxContext } from '../spi/transactions.ts'
+import { refuse } from './check-draft.ts'
+import type { HotIntake } from './hot-intake.ts'
+import { createPreparer } from './prepare.ts'
+import { createPublishStage } from './publish.ts'
+import { enlist, PublishAt } from './publish-at.ts'
+import type {
+  Aggregate,
+  OutboxTransaction,
+  Publishing,
+  TransactionalPublisher,
+  TxHandle,
+} from './publishing.ts'
+import { type AnyPlace, type Place, Scopes } from './scopes.ts'
+import { ManualRun, runNested, runTransaction } from './transaction-runs.ts'
+
+export interface PublishingParts<Tx, E> {
+  readonly store: Store<Tx, E>
+  readonly transactions: Transactions<Tx, E>
+  readonly options: ResolvedOptions
+  readonly runtime: Runtime
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly intake: HotIntake
+  readonly isClosed: () => boolean
+  /** Opens the store if it is not; nothing to wait for when it returns nothing. */
+  readonly ready?: () => Promise<void> | void
+}
+
+interface Shared<E> {
+  readonly scopes: Scopes<E>
+  readonly publishAt: PublishAt<E>
+  readonly ready: () => Promise<void> | void
+  readonly requireNotClosed: () => void
+}
+
+class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
+  readonly #shared: Shared<E>
+  readonly #transactions: Transactions<Tx, E>
+
+  constructor(shared: Shared<E>, transactions: Transactions<Tx, E>) {
+    this.#shared = shared
+    this.#transactions = transactions
+  }
+
+  publish(...given: readonly [TxHandle<Tx>, Draft] | readonly [Draft]): Promise<string> {
+    return attempt(() => {
+      const { place, value } = this.#place(given)
+      return publishOne(this.#shared, place, value as Draft)
+    })
+  }
+
+  publishMany(
+    ...given: readonly [TxHandle<Tx>, readonly Draft[]] | readonly [readonly Draft[]]
+  ): Promise<readonly string[]> {
+    return attempt(() => {
+      const { place, value } = this.#place(given)
+      return enlist(place, () => this.#shared.publishAt.publish(place, value as readonly Draft[], true))
+    })
+  }
+
+  publishSync(tx: TxHandle<Tx>, drafts: readonly Draft[]): readonly string[]
+  publishSync(tx: TxHandle<Tx>, draft: Draft): string
+  publishSync(tx: TxHandle<Tx>, given: Draft | readonly Draft[]): string | readonly string[] {
+    const { place } = this.#place([tx, given])
+    const { publishAt } = this.#shared
+    if (Array.isArray(given)) return publishAt.publishSync(place, given as readonly Draft[], true)
+    return only(publishAt.publishSync(place, [given as Draft], false))
+  }
+
+  publishFrom(tx: TxHandle<Tx>, ...aggregates: readonly Aggregate[]): Promise<readonly string[]> {
+    return attempt(() => {
+      const { place } = this.#place([tx, null])
+      return enlist(place, () => this.#shared.publishAt.publishFrom(place, aggregates))
+    })
+  }
+
+  track<A extends Aggregate>(aggregate: A): A {
+    this.#shared.requireNotClosed()
+    return trackAt(this.#shared.scopes.requireAmbient(), aggregate)
+  }
+
+  transaction<T>(fn: (tx: Tx) => T | Promise<T>): Promise<T> {
+    const { scopes, requireNotClosed } = this.#shared
+    return attempt(() => {
+      requireNotClosed()
+      const ambient = scopes.current
+      // A transaction of another library is another connection: a savepoint there would not hold this work.
+      if (ambient !== null && ambient.transactions === this.#transactions) {
+        return runNested(this.#shared, ambient as Place<Tx, E>, fn)
+      }
+      return this.#run(fn)
+    })
+  }
+
+  async #run<T>(fn: (tx: Tx) => T | Promise<T>): Promise<T> {
+    await this.#shared.ready()
+    return runTransaction(this.#shared, this.#transactions, fn)
+  }
+
+  async begin(): Promise<OutboxTransaction<Tx>> {
+    const { requireNotClosed, ready } = this.#shared
+    requireNotClosed()
+    const { library } = this.#transactions
+    if (this.#transactions.begin === undefined) {
+      const text = `${library} only runs transactions as a function: use outbox.transaction(async (tx) => { … })`
+      throw new OutboxError(ERROR_CODES.unsupported, text)
+    }
+    await ready()
+    const opened = await this.#transactions.begin()
+    return manualTransaction(this.#shared, new ManualRun(this.#shared, this.#transactions, opened))
+  }
+
+  /** By the number of arguments, not by their look: a draft and a handle may both be any object. */
+  #place(given: readonly unknown[]): { readonly place: AnyPlace<E>; readonly value: unknown } {
+    const { scopes, requireNotClosed } = this.#shared
+    requireNotClosed()
+    if (given.length < 2) return { place: scopes.requireAmbient(), value: given[0] }
+    return { place: scopes.resolve(given[0], this.#transactions), value: given[1] }
+  }
+}
+
+const only = (ids: readonly string[]): string => ids[0] as string
+
+/** A mistake found at once is a rejection too, and a promise is handed on as it is (see `enlist`). */
+const attempt = <T>(fn: () => Promise<T>): Promise<T> => {
+  try {
+    return fn()
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+const publishOne = <E>(shared: Shared<E>, place: AnyPlace<E>, draft: Draft): Promise<string> =>
+  enlist(place, async () => only(await shared.publishAt.publish(place, [draft], false)))
+
+const trackAt = <A extends Aggregate>(place: Place, aggregate: A): A => {
+  place.scope.requireOpen(place.frame)
+  if (typeof aggregate?.pullEvents !== 'function') {
+    throw refuse('pullEvents', 'missing', 'is missing: track() takes objects with pullEvents()')
+  }
+  // Into the frame of the caller: a rolled-back savepoint forgets its aggregates as well.
+  place.frame.tracked.add(aggregate)
+  return aggregate
+}
+
+const manualTransaction = <Tx, E>(shared: Shared<E>, run: ManualRun<Tx, E>): OutboxTransaction<Tx> => {
+  const place = run.place as Place<unknown, E>
+  const here = (): Place<unknown, E> => {
+    shared.requireNotClosed()
+    place.scope.requireOpen(place.frame)
+    return place
+  }
+  const transaction: OutboxTransaction<Tx> = {
+    tx: run.place.tx,
+    publish: (draft) => attempt(() => publishOne(shared, here(), draft)),
+    publishMany: (drafts) =>
+      attempt(() => enlist(here(), () => shared.publishAt.publish(place, drafts, true))),
+    publishFrom: (...aggregates) =>
+      attempt(() => enlist(here(), () => shared.publishAt.publishFrom(place, aggregates))),
+    track: (aggregate) => trackAt(here(), aggregate),
+    run: (fn) => shared.scopes.run(run.place, () => fn(run.place.tx)),
+    commit: () => run.commit(),
+    rollback: () => run.rollback(),
+    [Symbol.asyncDispose]: () => run.dispose(),
+  }
+  // Stays registered after the end, so that a late publish is told what happened.
+  shared.scopes.register(transaction, run.place)
+  return Object.freeze(transaction)
+}
+
+const createTxContext = <Tx, E>(scopes: Scopes<E>): TxContext<Tx> => ({
+  isTransactionActive: () => scopes.current?.scope.isOpen ?? false,
+  currentConnection: () => scopes.requireAmbient().tx as Tx,
+  afterCommit: (callback) => void scopes.requireAmbient().frame.afterCommit.push(callback),
+  afterRollback: (callback) => void scopes.requireAmbient().frame.afterRollback.push(callback),
+})
+
+export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishing<Tx, E> => {
+  const { store, options, runtime, intake } = parts
+  const logger = guardedLogger(parts.logger)
+  const metrics = guardedMetrics(parts.metrics)
+  const newId = createIdGenerator(runtime)
+  const capacity = { count: options.hotQueueCapacity, bytes: options.queueBytes }
+  const ready = parts.ready ?? (() => undefined)
+  const shared: Shared<E> = {
+    scopes: new Scopes<E>({ runtime, logger, metrics, intake, capacity }),
+    publishAt: new PublishAt<E>({
+      store: store as Store<never, E>,
+      stage: createPublishStage({ store, runtime, intake, hotLeaseMs: options.hotLeaseMs, newId }),
+      preparer: createPreparer(options, newId, () => runtime.wallNow()),
+      intake,
+      ready,
+    }),
+    ready,
+    requireNotClosed() {
+      if (parts.isClosed())
+        throw new OutboxError(ERROR_CODES.closed, 'the outbox is closed; nothing can be published')
+    },
+  }
+  const own = new LibraryPublisher<Tx, E>(shared, parts.transactions)
+  return Object.assign(own, {
+    via: <Other>(transactions: Transactions<Other, E>) =>
+      new LibraryPublisher<Other, E>(shared, transactions),
+    txContext: createTxContext<Tx, E>(shared.scopes),
+  })
+}
