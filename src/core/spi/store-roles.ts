@@ -3,7 +3,7 @@
  * maintainers do. The rules of `store.ts` hold here too.
  */
 import type { DeliveryStatus } from '../model/delivery.ts'
-import type { EventRecord, Headers, PayloadData } from '../model/event.ts'
+import type { EventRecord, Headers } from '../model/event.ts'
 import type { NewDelivery, NewEvent } from './store.ts'
 
 // -------------------------------------------------------------------------------------------- registry
@@ -84,6 +84,8 @@ export interface Inspection {
   list(query: DeliveryQuery): Promise<DeliveryPage>
   /** The event, all its deliveries (every run) and their failed attempts. Null when unknown. */
   event(eventId: string): Promise<EventDetail | null>
+  /** The event that a delivery, finished or not, is about. */
+  eventOfDelivery(deliveryId: string): Promise<EventRecord | null>
   counts(): Promise<readonly DestinationCounts[]>
   /** Keys whose head keeps others waiting: retrying, blocked or parked. */
   blockedKeys(query: { readonly destination?: string; readonly limit: number }): Promise<readonly BlockedKey[]>
@@ -226,8 +228,8 @@ export interface Operations {
 
 /** What an edit may change. */
 export interface EventEdit {
+  /** A value that is serialised like any payload, or bytes of the original content type. */
   readonly payload?: unknown
-  readonly data?: PayloadData
   readonly headers?: Headers
 }
 

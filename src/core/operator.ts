@@ -1,0 +1,199 @@
+/**
+ * What a person or a script does to deliveries: look, send again, correct, give up, pause. Every act names who
+ * did it and leaves an audit row; nothing here touches a delivery that is under way.
+ */
+import { ERROR_CODES, InvalidOptionError, OutboxError } from './errors.ts'
+import { JSON_CONTENT_TYPE, type EventRecord } from './model/event.ts'
+import { checkHeaders } from './model/headers.ts'
+import { checkBinary, serialisePayload } from './model/payload.ts'
+import { boundedNumber, type ResolvedOptions } from './options.ts'
+import type {
+  CleanupResult,
+  EventEdit,
+  NewEvent,
+  OperationTarget,
+  OperatorAct,
+  Runtime,
+  Store,
+} from './spi/index.ts'
+
+export type Target = Omit<OperationTarget, 'limit'> & {
+  /** Most deliveries that one call acts on. Default 1,000; 1 to 100,000. */
+  readonly limit?: number
+}
+
+export interface Act {
+  /** Who; default the name of this process. */
+  readonly actor?: string
+  readonly reason?: string
+}
+
+export interface CleanupOptions {
+  /** Remove what finished before this time; default by the retention. */
+  readonly before?: Date
+  /** Most rows of each kind. Default 10,000; 1 to 1,000,000. */
+  readonly limit?: number
+  /** Also dead ones. Default true, by their own retention unless `before` is given. */
+  readonly includeDead?: boolean
+}
+
+export interface Operator {
+  /** Sends dead deliveries again, as a new run in their old place. Returns how many. */
+  redrive(target: Target, act?: Act): Promise<number>
+  /** Sends done deliveries again, as a new run. Returns how many. */
+  replay(target: Target, act?: Act): Promise<number>
+  /** Gives up dead or waiting deliveries. Returns how many. */
+  discard(target: Target, act?: Act): Promise<number>
+  /** Replaces the event of a dead delivery by a corrected copy for that destination. Returns the new event's id. */
+  edit(deliveryId: string, change: EventEdit, act?: Act): Promise<string>
+  /** No process sends to the destination until `resume`; within a renewal everybody knows. */
+  pause(destination: string, act?: Act): Promise<void>
+  resume(destination: string, act?: Act): Promise<void>
+  /** Deliveries per second and process; null removes the limit. */
+  setRate(destination: string, ratePerSecond: number | null, act?: Act): Promise<void>
+  /** Removes what is past its retention, in batches; returns counts per kind. */
+  cleanup(options?: CleanupOptions): Promise<CleanupResult>
+}
+
+export interface OperatorParts {
+  readonly store: Store
+  readonly options: ResolvedOptions
+  readonly runtime: Runtime
+  readonly newId: () => string
+  readonly ready: () => Promise<void>
+  /** Rows became due: this process may look at once. */
+  readonly changed: () => Promise<void>
+}
+
+const HOUR_MS = 3_600_000
+const DEFAULT_LIMIT = 1_000
+const CLEANUP_STEP = 1_000
+
+export const createOperator = (parts: OperatorParts): Operator => {
+  const { store, options, runtime, ready, changed } = parts
+  const actOf = (act: Act | undefined): OperatorAct => ({
+    actor: act?.actor ?? runtime.processName,
+    reason: act?.reason ?? null,
+  })
+  const operate = async (
+    kind: 'redrive' | 'replay' | 'discard',
+    target: Target,
+    act: Act | undefined,
+  ): Promise<number> => {
+    const checked = checkTarget(target)
+    await ready()
+    const count = await store.operations[kind](checked, actOf(act))
+    await changed()
+    return count
+  }
+  const configure = async (
+    name: string,
+    change: { readonly paused?: boolean; readonly ratePerSecond?: number | null },
+    act: Act | undefined,
+  ): Promise<void> => {
+    await ready()
+    await store.registry.configure(name, change, actOf(act))
+    await changed()
+  }
+  return {
+    redrive: (target, act) => operate('redrive', target, act),
+    replay: (target, act) => operate('replay', target, act),
+    discard: (target, act) => operate('discard', target, act),
+    pause: (destination, act) => configure(destination, { paused: true }, act),
+    resume: (destination, act) => configure(destination, { paused: false }, act),
+    setRate: async (destination, ratePerSecond, act) => {
+      if (ratePerSecond !== null) boundedNumber('ratePerSecond', ratePerSecond, [0.001, 10_000_000], false)
+      await configure(destination, { ratePerSecond }, act)
+    },
+    async edit(deliveryId, change, act) {
+      await ready()
+      const original = await findEvent(store, deliveryId)
+      const replacement = applyEdit(original, change, options, parts.newId(), runtime.wallNow())
+      await store.operations.edit(deliveryId, replacement, parts.newId(), actOf(act))
+      await changed()
+      return replacement.id
+    },
+    async cleanup(given = {}) {
+      const limit = boundedNumber('limit', given.limit ?? 10_000, [1, 1_000_000])
+      await ready()
+      return await cleanupInSteps(store, options, runtime, given, limit)
+    },
+  }
+}
+
+const checkTarget = (target: Target): OperationTarget => {
+  const { limit = DEFAULT_LIMIT, ...filter } = target
+  boundedNumber('limit', limit, [1, 100_000])
+  if (Object.values(filter).every((value) => value === undefined)) {
+    throw new InvalidOptionError(
+      'name what to act on: deliveryIds, eventIds, destination, type, key or tenantId',
+      { option: 'target', value: target },
+    )
+  }
+  return { ...filter, limit }
+}
+
+const findEvent = async (store: Store, deliveryId: string): Promise<EventRecord> => {
+  const found = await store.inspection.eventOfDelivery(deliveryId)
+  if (found) return found
+  throw new OutboxError(ERROR_CODES.notFound, `there is no delivery ${deliveryId}, or its event is gone`, { deliveryId })
+}
+
+const applyEdit = (
+  original: EventRecord,
+  change: EventEdit,
+  options: ResolvedOptions,
+  id: string,
+  nowMs: number,
+): NewEvent => {
+  const limits = { maxBytes: options.maxPayloadBytes, maxDepth: options.maxPayloadDepth }
+  let { data, size, contentType } = original
+  if (change.payload instanceof Uint8Array) {
+    data = checkBinary(change.payload, limits)
+    size = data.byteLength
+  } else if (change.payload !== undefined) {
+    const { text, bytes } = serialisePayload(change.payload, limits)
+    data = text
+    size = bytes
+    contentType = JSON_CONTENT_TYPE
+  }
+  const headers = change.headers === undefined ? original.headers : checkHeaders(change.headers)
+  return {
+    ...original,
+    id,
+    data,
+    size,
+    contentType,
+    headers,
+    createdAtMs: nowMs,
+    replacesId: original.id,
+    routesVersion: 0,
+    idempotencyKey: null,
+  }
+}
+
+const cleanupInSteps = async (
+  store: Store,
+  options: ResolvedOptions,
+  runtime: Runtime,
+  given: CleanupOptions,
+  limit: number,
+): Promise<CleanupResult> => {
+  const ageMs = given.before === undefined ? null : Math.max(0, runtime.wallNow() - given.before.getTime())
+  const deadHours = options.retentionDeadHours
+  const deadMs = ageMs ?? (deadHours === null ? null : deadHours * HOUR_MS)
+  const sum = { done: 0, discarded: 0, dead: 0, events: 0, dedup: 0 }
+  let more = true
+  for (let left = limit; left > 0 && more; left -= CLEANUP_STEP) {
+    const step = await store.maintenance.cleanup({
+      doneOlderThanMs: ageMs ?? options.retentionDoneHours * HOUR_MS,
+      deadOlderThanMs: given.includeDead === false ? null : deadMs,
+      dedupOlderThanMs: options.retentionDedupHours * HOUR_MS,
+      limit: Math.min(CLEANUP_STEP, left),
+    })
+    for (const kind of Object.keys(sum) as (keyof typeof sum)[]) sum[kind] += step[kind]
+    more = step.more
+    await runtime.yield()
+  }
+  return { ...sum, more }
+}
