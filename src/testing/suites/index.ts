@@ -1,0 +1,2 @@
+export type { StoreHarness, StoreSuiteOptions } from './store-harness.ts'
+export { runStoreSuite } from './store-suite.ts'

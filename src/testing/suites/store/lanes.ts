@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict'
+import { LANES } from '../../../core/model/lane.ts'
+import { LONG_MS, type StoreFixture, type Topic } from '../store-fixture.ts'
+
+const take = async (t: StoreFixture, workerId: string, atMost: number, destination = 'alpha') =>
+  (await t.store.lanes.take(workerId, destination, atMost)).map((taken) => taken.lane)
+
+export const lanesTopic: Topic = {
+  title: 'lanes',
+  cases: {
+    'a declared destination has all its lanes free': async (t) => {
+      await t.declare('alpha')
+      const me = await t.worker()
+      const survey = await t.store.lanes.survey(me.id, ['alpha'])
+      assert.equal(survey.alive, true)
+      assert.deepEqual(survey.destinations.get('alpha'), { workers: 1, mine: [], free: LANES })
+    },
+
+    'a worker takes at most as many lanes as it asks for, and none twice': async (t) => {
+      await t.declare('alpha')
+      const me = await t.worker()
+      const first = await t.store.lanes.take(me.id, 'alpha', 5)
+      assert.equal(first.length, 5)
+      for (const taken of first) assert.equal(taken.clean, true, 'a lane that nobody had is clean')
+      const second = await take(t, me.id, LANES)
+      assert.equal(second.length, LANES - 5)
+      const all = [...first.map((taken) => taken.lane), ...second].sort((a, b) => a - b)
+      assert.deepEqual(
+        all,
+        Array.from({ length: LANES }, (_, lane) => lane),
+      )
+      const survey = await t.store.lanes.survey(me.id, ['alpha'])
+      assert.deepEqual(
+        [...survey.destinations.get('alpha')!.mine].sort((a, b) => a - b),
+        all,
+      )
+    },
+
+    'workers that take at the same time never share a lane': async (t) => {
+      await t.declare('alpha')
+      const workers = [await t.worker(), await t.worker(), await t.worker()]
+      const taken = await Promise.all(workers.map((worker) => take(t, worker.id, 30)))
+      const all = taken.flat()
+      assert.equal(new Set(all).size, all.length)
+      assert.ok(all.length <= LANES)
+    },
+
+    'lanes of different destinations are separate': async (t) => {
+      await t.declare('alpha', 'beta')
+      const me = await t.worker({ destinations: ['alpha', 'beta'] })
+      await take(t, me.id, LANES, 'alpha')
+      const survey = await t.store.lanes.survey(me.id, ['alpha', 'beta'])
+      assert.equal(survey.destinations.get('alpha')!.free, 0)
+      assert.equal(survey.destinations.get('beta')!.free, LANES)
+    },
+
+    'there is nothing to take of a destination that nobody declared': async (t) => {
+      const me = await t.worker()
+      assert.deepEqual(await t.store.lanes.take(me.id, 'nowhere', 10), [])
+    },
+
+    'lanes that were given up are free again, and clean': async (t) => {
+      await t.declare('alpha')
+      const [me, other] = [await t.worker(), await t.worker()]
+      const mine = await take(t, me.id, LANES)
+      const surplus = mine.slice(0, 10)
+      await t.store.lanes.giveUp(me.id, 'alpha', surplus)
+      const taken = await t.store.lanes.take(other.id, 'alpha', LANES)
+      assert.deepEqual(
+        taken.map((one) => one.lane).sort((a, b) => a - b),
+        surplus.sort((a, b) => a - b),
+      )
+      for (const one of taken) assert.equal(one.clean, true)
+    },
+
+    'nobody gives up the lanes of another worker': async (t) => {
+      await t.declare('alpha')
+      const [me, other] = [await t.worker(), await t.worker()]
+      const mine = await take(t, me.id, LANES)
+      await t.store.lanes.giveUp(other.id, 'alpha', mine)
+      const survey = await t.store.lanes.survey(me.id, ['alpha'])
+      assert.equal(survey.destinations.get('alpha')!.mine.length, LANES)
+    },
+
+    'a survey counts the live workers that serve a destination': async (t) => {
+      await t.declare('alpha', 'beta')
+      const me = await t.worker({ destinations: ['alpha', 'beta'] })
+      await t.worker({ destinations: ['alpha'] })
+      await t.fencedWorker()
+      const survey = await t.store.lanes.survey(me.id, ['alpha', 'beta'])
+      assert.equal(survey.destinations.get('alpha')!.workers, 2)
+      assert.equal(survey.destinations.get('beta')!.workers, 1)
+    },
+
+    'a worker whose lease ran out is fenced by a survey and told so': async (t) => {
+      const worker = await t.fencedWorker()
+      assert.equal(await t.store.lanes.renew(worker.id, LONG_MS), false)
+      assert.equal((await t.store.lanes.survey(worker.id, ['alpha'])).alive, false)
+    },
+
+    'a worker that renews in time is not fenced': async (t) => {
+      const me = await t.worker({ leaseMs: 50 })
+      assert.equal(await t.store.lanes.renew(me.id, LONG_MS), true)
+      const other = await t.worker({ leaseMs: 60 })
+      const watcher = await t.worker()
+      await t.until(60, 'the other one is fenced', async () => {
+        await t.store.lanes.survey(watcher.id, ['alpha'])
+        const views = await t.store.inspection.workers()
+        return views.some((view) => view.workerId === other.id && view.fenced)
+      })
+      assert.equal(await t.store.lanes.renew(me.id, LONG_MS), true)
+    },
+
+    'the lanes of a fenced worker can be taken, and are not clean': async (t) => {
+      await t.declare('alpha')
+      let lost: number[] = []
+      await t.fencedWorker(async (worker) => {
+        lost = await take(t, worker.id, 7)
+      })
+      const heir = await t.worker()
+      const taken = await t.store.lanes.take(heir.id, 'alpha', LANES)
+      assert.equal(taken.length, LANES)
+      const unclean = taken.filter((one) => !one.clean).map((one) => one.lane)
+      assert.deepEqual(
+        unclean.sort((a, b) => a - b),
+        lost.sort((a, b) => a - b),
+      )
+    },
+
+    'a lane that was taken over uncleanly is clean for whoever gets it next': async (t) => {
+      await t.declare('alpha')
+      await t.fencedWorker(async (worker) => {
+        await take(t, worker.id, 3)
+      })
+      const heir = await t.worker()
+      const lanes = await take(t, heir.id, LANES)
+      await t.store.lanes.giveUp(heir.id, 'alpha', lanes)
+      const next = await t.worker()
+      for (const one of await t.store.lanes.take(next.id, 'alpha', LANES)) assert.equal(one.clean, true)
+    },
+
+    'a fenced worker takes nothing': async (t) => {
+      await t.declare('alpha')
+      const worker = await t.fencedWorker()
+      assert.deepEqual(await t.store.lanes.take(worker.id, 'alpha', 10), [])
+    },
+
+    'a fenced worker cannot pass its lanes on as if they were clean': async (t) => {
+      await t.declare('alpha')
+      let lost: number[] = []
+      const worker = await t.fencedWorker(async (one) => {
+        lost = await take(t, one.id, 4)
+      })
+      await t.store.lanes.giveUp(worker.id, 'alpha', lost)
+      await t.store.lanes.retire(worker.id)
+      const heir = await t.worker()
+      const taken = await t.store.lanes.take(heir.id, 'alpha', LANES)
+      assert.equal(taken.filter((one) => !one.clean).length, 4)
+    },
+
+    'a worker that nobody knows has no rights': async (t) => {
+      await t.declare('alpha')
+      const stranger = t.newId()
+      assert.equal(await t.store.lanes.renew(stranger, LONG_MS), false)
+      assert.deepEqual(await t.store.lanes.take(stranger, 'alpha', 10), [])
+      assert.equal((await t.store.lanes.survey(stranger, ['alpha'])).alive, false)
+    },
+
+    'a worker that retires leaves clean lanes and no row': async (t) => {
+      await t.declare('alpha')
+      const me = await t.worker()
+      await take(t, me.id, LANES)
+      await t.store.lanes.retire(me.id)
+      assert.deepEqual(await t.store.inspection.workers(), [])
+      const heir = await t.worker()
+      const taken = await t.store.lanes.take(heir.id, 'alpha', LANES)
+      assert.equal(taken.length, LANES)
+      for (const one of taken) assert.equal(one.clean, true)
+      await t.store.lanes.retire(me.id)
+    },
+
+    'registering again after a lost answer changes nothing': async (t) => {
+      await t.declare('alpha')
+      const workerId = t.newId()
+      const registration = { workerId, name: 'host:1', leaseMs: LONG_MS, destinations: ['alpha'] }
+      await t.store.lanes.register(registration)
+      const mine = await take(t, workerId, 3)
+      await t.store.lanes.register(registration)
+      const survey = await t.store.lanes.survey(workerId, ['alpha'])
+      assert.deepEqual(survey.destinations.get('alpha'), { workers: 1, mine, free: LANES - 3 })
+    },
+
+    '[19] a restart under the same name inherits no lanes and hides no orphans': async (t) => {
+      await t.declare('alpha')
+      const before = await t.worker({ name: 'pod-0', leaseMs: 1 })
+      const orphaned = await take(t, before.id, 5)
+      const after = await t.worker({ name: 'pod-0' })
+      assert.deepEqual((await t.store.lanes.survey(after.id, ['alpha'])).destinations.get('alpha')!.mine, [])
+      await t.fence(before)
+      const taken = await t.store.lanes.take(after.id, 'alpha', LANES)
+      assert.deepEqual(
+        taken
+          .filter((one) => !one.clean)
+          .map((one) => one.lane)
+          .sort(),
+        orphaned.sort(),
+      )
+    },
+
+    '[20] fencing the worker of an unknown destination leaves its deliveries to those who serve it': async (
+      t,
+    ) => {
+      await t.declare('alpha', 'beta')
+      const published = await t.publish({ destination: 'beta' })
+      const lost = await t.worker({ destinations: ['beta'], leaseMs: 1 })
+      await take(t, lost.id, LANES, 'beta')
+      await t.fence(lost)
+      assert.deepEqual(await t.readableIds('beta'), [published.delivery.id])
+      assert.equal(await t.status(published), 'pending')
+      const heir = await t.worker({ destinations: ['beta'] })
+      assert.equal((await t.store.lanes.take(heir.id, 'beta', LANES)).length, LANES)
+    },
+  },
+}

@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict'
+import { UNROUTED } from '../../../core/model/delivery.ts'
+import { OPERATOR, type Published, rejectsWithCode, type StoreFixture, type Topic } from '../store-fixture.ts'
+
+/** Everything that a destination missed, found in as many steps as the store likes. */
+const findAll = async (t: StoreFixture, destination: string): Promise<string[]> => {
+  const found: string[] = []
+  for (let step = 0; step < 100; step++) {
+    const { events, scannedTo, more } = await t.store.registry.findUnreconciled(destination, 10)
+    found.push(...events.map((event) => event.id))
+    if (!more) return found
+    await t.store.registry.reconcile(destination, [], scannedTo)
+  }
+  throw new Error('the search for missing deliveries does not come to an end')
+}
+
+const missing = (t: StoreFixture, { event }: Published, seq: bigint, destination: string) => {
+  const { due: _due, token: _token, ...rest } = t.delivery(event, { destination })
+  return { ...rest, seq }
+}
+
+export const registryTopic: Topic = {
+  title: 'registry and reconciliation',
+  cases: {
+    'a new destination is registered with its patterns and grows the version': async (t) => {
+      const before = await t.store.registry.load()
+      const state = await t.store.registry.declare([{ name: 'alpha', patterns: ['order.*', 'invoice.sent'] }])
+      assert.ok(state.version > before.version)
+      const [alpha] = state.destinations
+      assert.deepEqual([alpha!.name, [...alpha!.patterns].sort()], ['alpha', ['invoice.sent', 'order.*']])
+      assert.deepEqual([alpha!.version, alpha!.paused, alpha!.ratePerSecond], [state.version, false, null])
+      assert.deepEqual(await t.store.registry.load(), state)
+    },
+
+    'declaring the same again changes nothing': async (t) => {
+      const declaration = [{ name: 'alpha', patterns: ['a.*', 'b.*'] }]
+      const first = await t.store.registry.declare(declaration)
+      assert.deepEqual(await t.store.registry.declare(declaration), first)
+    },
+
+    'new patterns grow the version of that destination alone': async (t) => {
+      const first = await t.store.registry.declare([
+        { name: 'alpha', patterns: ['a.*'] },
+        { name: 'beta', patterns: ['b.*'] },
+      ])
+      const second = await t.store.registry.declare([{ name: 'alpha', patterns: ['a.*', 'c.*'] }])
+      assert.ok(second.version > first.version)
+      const by = new Map(second.destinations.map((one) => [one.name, one]))
+      assert.equal(by.get('alpha')!.version, second.version)
+      assert.equal(by.get('beta')!.version, first.destinations.find((one) => one.name === 'beta')!.version)
+      assert.equal(
+        by.get('alpha')!.startedAtMs,
+        first.destinations.find((one) => one.name === 'alpha')!.startedAtMs,
+      )
+    },
+
+    'declarations at the same time are all kept': async (t) => {
+      const names = ['a', 'b', 'c', 'd', 'e']
+      await Promise.all(names.map((name) => t.store.registry.declare([{ name, patterns: ['*'] }])))
+      const { destinations, version } = await t.store.registry.load()
+      assert.deepEqual(destinations.map((one) => one.name).sort(), names)
+      for (const one of destinations) assert.ok(one.version <= version)
+    },
+
+    'settings of an operator are kept, and recorded': async (t) => {
+      const { version } = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      await t.store.registry.configure('alpha', { paused: true, ratePerSecond: 2.5 }, OPERATOR)
+      const [alpha] = (await t.store.registry.load()).destinations
+      assert.deepEqual([alpha!.paused, alpha!.ratePerSecond], [true, 2.5])
+      await t.store.registry.configure('alpha', { ratePerSecond: null }, OPERATOR)
+      const state = await t.store.registry.load()
+      assert.deepEqual([state.destinations[0]!.paused, state.destinations[0]!.ratePerSecond], [true, null])
+      assert.equal(state.version, version, 'routes did not change')
+      const audit = await t.store.inspection.audit({ limit: 10 })
+      assert.deepEqual(
+        audit.map((entry) => entry.actor),
+        ['ops', 'ops'],
+      )
+    },
+
+    'declaring again does not undo an operator': async (t) => {
+      await t.declare('alpha')
+      await t.store.registry.configure('alpha', { paused: true }, OPERATOR)
+      await t.store.registry.declare([{ name: 'alpha', patterns: ['other.*'] }])
+      assert.equal((await t.store.registry.load()).destinations[0]!.paused, true)
+    },
+
+    'settings of an unknown destination are refused': async (t) => {
+      await rejectsWithCode(
+        t.store.registry.configure('nowhere', { paused: true }, OPERATOR),
+        'POSTHASTE_NOT_FOUND',
+      )
+    },
+
+    'events that an older publisher routed after the start are found, others are not': async (t) => {
+      const old = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      await t.publish({ routesVersion: old.version })
+      const now = await t.store.registry.declare([{ name: 'beta', patterns: ['*'] }])
+      const missed = await t.publish({ routesVersion: old.version, key: 'k', type: 'a.b' })
+      await t.publish({ routesVersion: now.version })
+      await t.publish({ routesVersion: old.version, destination: 'beta' })
+      const { events, more } = await t.store.registry.findUnreconciled('beta', 10)
+      assert.deepEqual(
+        events.map(({ id, type, key, size }) => ({ id, type, key, size })),
+        [{ id: missed.event.id, type: 'a.b', key: 'k', size: missed.event.size }],
+      )
+      assert.equal(more, false)
+      assert.deepEqual(await findAll(t, 'alpha'), [])
+    },
+
+    'reconciling adds the missing delivery once, in its place': async (t) => {
+      const old = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      await t.store.registry.declare([{ name: 'beta', patterns: ['*'] }])
+      const missed = await t.publish({ routesVersion: old.version })
+      const { events, scannedTo } = await t.store.registry.findUnreconciled('beta', 10)
+      const added = [missing(t, missed, events[0]!.seq, 'beta')]
+      assert.equal(await t.store.registry.reconcile('beta', added, scannedTo), 1)
+      assert.equal(await t.store.registry.reconcile('beta', added, scannedTo), 0)
+      const again = [missing(t, missed, events[0]!.seq, 'beta')]
+      assert.equal(await t.store.registry.reconcile('beta', again, scannedTo), 0)
+      const { fresh } = await t.read({ destination: 'beta' })
+      assert.deepEqual(
+        fresh.map((row) => [row.event?.id, row.seq, row.run]),
+        [[missed.event.id, events[0]!.seq, 1]],
+      )
+      assert.deepEqual(await findAll(t, 'beta'), [])
+    },
+
+    'a delivery that is finished already is not added again': async (t) => {
+      const me = await t.worker()
+      const old = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      await t.store.registry.declare([{ name: 'beta', patterns: ['*'] }])
+      const heard = await t.publish({ routesVersion: old.version, destination: 'beta' })
+      const { seq } = await t.readOne(heard)
+      await t.done(heard, me.right)
+      assert.deepEqual(await findAll(t, 'beta'), [])
+      assert.equal(await t.store.registry.reconcile('beta', [missing(t, heard, seq, 'beta')], seq), 0)
+    },
+
+    'the search goes on where it was, in bounded steps': async (t) => {
+      const old = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      await t.store.registry.declare([{ name: 'beta', patterns: ['*'] }])
+      const missed: string[] = []
+      for (let i = 0; i < 5; i++) missed.push((await t.publish({ routesVersion: old.version })).event.id)
+      const first = await t.store.registry.findUnreconciled('beta', 2)
+      assert.deepEqual(
+        first.events.map((event) => event.id),
+        missed.slice(0, 2),
+      )
+      assert.equal(first.more, true)
+      await t.store.registry.reconcile('beta', [], first.scannedTo)
+      assert.deepEqual(await findAll(t, 'beta'), missed.slice(2))
+    },
+
+    'an event that still waits for expansion is left to the expansion': async (t) => {
+      await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      await t.publish({ routesVersion: 0, destination: UNROUTED })
+      assert.deepEqual(await findAll(t, 'alpha'), [])
+    },
+
+    'an event that commits late is not skipped by the search': async (t) => {
+      if (t.store.capabilities.commitOrder) return
+      const old = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      await t.store.registry.declare([{ name: 'beta', patterns: ['*'] }])
+      const late = t.prepare({ routesVersion: old.version })
+      const open = await t.begin()
+      await t.publishIn(open.tx, late)
+      await t.publish({ routesVersion: old.version })
+      const { scannedTo } = await t.store.registry.findUnreconciled('beta', 10)
+      await t.store.registry.reconcile('beta', [], scannedTo)
+      await open.commit()
+      assert.ok((await findAll(t, 'beta')).includes(late.event.id))
+    },
+  },
+}
