@@ -15,7 +15,8 @@
  */
 export const LANES = 64
 
-const FNV_OFFSET = 0x811c9dc5
+/** 2166136261 as a signed number: beyond 2^31 the engine would calculate in doubles. */
+const FNV_OFFSET = 0x811c9dc5 | 0
 const FNV_PRIME = 0x01000193
 
 export function laneOf(keyOrId: string): number {

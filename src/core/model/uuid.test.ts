@@ -83,6 +83,32 @@ describe('createIdGenerator', () => {
     expect(next).toThrow(RangeError)
   })
 
+  it('goes on in order after its source of randomness failed once', () => {
+    let calls = 0
+    const randomBytes = (length: number) => {
+      calls += 1
+      if (calls === 2) throw new Error('no entropy')
+      return new Uint8Array(length).fill(0xff)
+    }
+    let now = 0
+    const wallNow = () => {
+      now += 1
+      return now
+    }
+    const next = createIdGenerator({ wallNow, randomBytes })
+    const ids: string[] = []
+    let failures = 0
+    for (let i = 0; i < 500; i++) {
+      try {
+        ids.push(next())
+      } catch {
+        failures += 1
+      }
+    }
+    expect(failures).toBe(1)
+    expect([...new Set(ids)].sort()).toEqual(ids)
+  })
+
   it('refuses a source that gives fewer random bytes than it was asked for', () => {
     const next = createIdGenerator({ wallNow: () => 1, randomBytes: () => new Uint8Array(3) })
     expect(next).toThrow(RangeError)

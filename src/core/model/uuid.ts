@@ -24,15 +24,16 @@ const COUNTER_LOW_END = 2 ** 30
 const RANDOM_BLOCK_BYTES = 2048
 
 const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
-const hex = (byte: number): string => HEX[byte & 255] as string
+const DIGITS = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0))
 
 const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 export function createIdGenerator(source: IdSource): () => string {
   let timestampMs = Number.NEGATIVE_INFINITY
-  let timestampText = ''
   let counterHigh = 0
   let counterLow = 0
+  // Written in place and read out as one flat string; text joined from pieces costs twice as much to make and use.
+  const text = Buffer.from('00000000-0000-7000-8000-000000000000', 'latin1')
   let block = new Uint8Array(0)
   let blockOffset = 0
 
@@ -59,18 +60,25 @@ export function createIdGenerator(source: IdSource): () => string {
     if (!(ms >= 0 && ms <= MAX_TIMESTAMP_MS)) {
       throw new RangeError(`the clock gave ${ms} ms, outside 0 … 2^48−1`)
     }
+    // Both draws come first: if the source throws, the generator stays as it was and keeps its order.
+    const high = drawWord() & (COUNTER_HIGH_END / 2 - 1)
+    const low = drawWord() & (COUNTER_LOW_END - 1)
     timestampMs = ms
-    timestampText = formatTimestamp(ms)
-    counterHigh = drawWord() & (COUNTER_HIGH_END / 2 - 1)
-    counterLow = drawWord() & (COUNTER_LOW_END - 1)
+    counterHigh = high
+    counterLow = low
+    const digits = ms.toString(16).padStart(12, '0')
+    text.write(`${digits.slice(0, 8)}-${digits.slice(8)}`, 0, 'latin1')
   }
 
   const countUp = (): void => {
-    counterLow += 1
-    if (counterLow < COUNTER_LOW_END) return
-    counterLow = 0
-    counterHigh += 1
-    if (counterHigh === COUNTER_HIGH_END) startMillisecond(timestampMs + 1)
+    if (counterLow + 1 < COUNTER_LOW_END) {
+      counterLow += 1
+    } else if (counterHigh + 1 < COUNTER_HIGH_END) {
+      counterHigh += 1
+      counterLow = 0
+    } else {
+      startMillisecond(timestampMs + 1)
+    }
   }
 
   return () => {
@@ -78,19 +86,24 @@ export function createIdGenerator(source: IdSource): () => string {
     if (now <= timestampMs) countUp()
     else startMillisecond(now)
     const random = drawWord()
-    return (
-      timestampText +
-      ((0x7000 | counterHigh).toString(16) + '-') +
-      (hex(0x80 | (counterLow >>> 24)) + hex(counterLow >>> 16) + '-') +
-      (hex(counterLow >>> 8) + hex(counterLow)) +
-      (hex(random >>> 24) + hex(random >>> 16) + hex(random >>> 8) + hex(random))
-    )
+    writeByte(text, 14, 0x70 | (counterHigh >>> 8))
+    writeByte(text, 16, counterHigh)
+    writeByte(text, 19, 0x80 | (counterLow >>> 24))
+    writeByte(text, 21, counterLow >>> 16)
+    writeByte(text, 24, counterLow >>> 8)
+    writeByte(text, 26, counterLow)
+    writeByte(text, 28, random >>> 24)
+    writeByte(text, 30, random >>> 16)
+    writeByte(text, 32, random >>> 8)
+    writeByte(text, 34, random)
+    return text.toString('latin1')
   }
 }
 
-function formatTimestamp(ms: number): string {
-  const digits = ms.toString(16).padStart(12, '0')
-  return `${digits.slice(0, 8)}-${digits.slice(8)}-`
+/** Writes the lowest eight bits as two digits. */
+function writeByte(text: Uint8Array, offset: number, byte: number): void {
+  text[offset] = DIGITS[(byte >>> 4) & 15] as number
+  text[offset + 1] = DIGITS[byte & 15] as number
 }
 
 /** Accepts every UUID version in the usual hyphenated form, in either case. */
@@ -124,7 +137,7 @@ export function uuidFromBytes(bytes: Uint8Array): string {
   let text = ''
   for (let i = 0; i < 16; i++) {
     if (i === 4 || i === 6 || i === 8 || i === 10) text += '-'
-    text += hex(bytes[i] as number)
+    text += HEX[bytes[i] as number] as string
   }
   return text
 }
