@@ -201,9 +201,10 @@ export class Engine implements HotIntake {
     return { clean: clean && settled }
   }
 
-  async setPaused(destination: string, paused: boolean): Promise<void> {
-    this.#flows.get(destination)?.dispatcher.setPaused(paused)
+  /** An operator changed something: see what, and look at the rows. */
+  async operated(): Promise<void> {
     await this.#routes.refresh(this.#parts.store.registry)
+    this.nudge()
   }
 
   async #declare(): Promise<void> {

@@ -1,0 +1,92 @@
+/**
+ * The destinations of this process: what it declares, what it serves, and who listens. Destinations are
+ * declared, never guessed: only `local` takes its patterns from the listeners that were registered until start.
+ */
+import { type AnyEventDefinition } from './define-event.ts'
+import { ERROR_CODES, OutboxError } from './errors.ts'
+import { type Listener, type ListenerPattern, ListenerRegistry } from './listeners.ts'
+import { patternText, type ResolvedDestination, type ResolvedOptions, resolveDestination } from './options.ts'
+import { compilePattern, matches } from './policy/routing.ts'
+
+/** The destination of listeners that were registered without naming one. */
+export const LOCAL = 'local'
+
+export class Destinations {
+  readonly #options: ResolvedOptions
+  readonly #listeners = new Map<string, ListenerRegistry>()
+
+  constructor(options: ResolvedOptions) {
+    this.#options = options
+  }
+
+  registry(name: string): ListenerRegistry {
+    let registry = this.#listeners.get(name)
+    if (registry === undefined) {
+      registry = new ListenerRegistry()
+      this.#listeners.set(name, registry)
+    }
+    return registry
+  }
+
+  declared(): ResolvedDestination[] {
+    const declared = [...this.#options.destinations.values()]
+    const local = this.#listeners.get(LOCAL)?.patterns() ?? []
+    if (!this.#options.destinations.has(LOCAL) && local.length > 0) {
+      declared.push(resolveDestination(LOCAL, { events: local }, this.#options))
+    }
+    return declared
+  }
+
+  /** A listener destination is served where somebody listens; otherwise it waits for a process that does. */
+  served(): ResolvedDestination[] {
+    const { serve } = this.#options
+    const able = ({ name, to }: ResolvedDestination): boolean =>
+      to !== null || (this.#listeners.get(name)?.patterns().length ?? 0) > 0
+    return this.declared().filter((it) => (serve === null ? able(it) : serve.includes(it.name)))
+  }
+
+  require(name: string): ResolvedDestination {
+    const found = this.declared().find((destination) => destination.name === name)
+    if (found !== undefined) return found
+    const known = this.declared().map((destination) => destination.name)
+    throw new OutboxError(
+      ERROR_CODES.unknownDestination,
+      `there is no destination "${name}"; declared are: ${known.join(', ') || 'none'}. ` +
+        'Add it to the destinations of createOutbox',
+      { destination: name },
+    )
+  }
+
+  /** `on(pattern, fn)` or `on(destination, pattern, fn)`. */
+  on(args: readonly unknown[], started: boolean): () => void {
+    const named = args.length >= 3
+    const name = named ? String(args[0]) : LOCAL
+    const pattern = args[named ? 1 : 0] as ListenerPattern | AnyEventDefinition
+    const listener = args[named ? 2 : 1] as Listener
+    if (name !== LOCAL || this.#options.destinations.has(LOCAL)) this.#requireListeners(name)
+    if (started) this.#requireHeard(name, patternText(pattern))
+    return this.registry(name).on(pattern, listener)
+  }
+
+  #requireListeners(name: string): void {
+    if (this.require(name).to === null) return
+    throw new OutboxError(
+      ERROR_CODES.invalidOption,
+      `destination "${name}" has a publisher, so it takes no listeners; declare another destination for them`,
+      { destination: name },
+    )
+  }
+
+  /** After start the routes are fixed; a listener outside of them would wait for ever without anybody noticing. */
+  #requireHeard(name: string, pattern: string): void {
+    const served = this.served().find((destination) => destination.name === name)
+    const heard = served?.patterns.some((it) => it === pattern || matches(compilePattern(it), pattern)) ?? false
+    if (heard) return
+    throw new OutboxError(
+      ERROR_CODES.invalidOption,
+      `"${pattern}" is not among what this process declared for "${name}" at start(): ` +
+        'register listeners before start(), or add the event to the destination',
+      { destination: name, pattern },
+    )
+  }
+}

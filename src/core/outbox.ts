@@ -1,0 +1,393 @@
+/**
+ * `createOutbox`: builds the stages and wires them. No logic of its own beyond the life cycle, and no I/O
+ * before `start`, the first transaction or the first question.
+ *
+ *   created ──► (open) ──► started ⇄ stopped ──► closed
+ */
+import type { EventDefinition, Stored } from './define-event.ts'
+import { Destinations, type LOCAL } from './destinations.ts'
+import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
+import { viewEvent } from './event-view.ts'
+import type { DestinationFlow } from './flow/destination-flow.ts'
+import { Engine, type Tally } from './flow/engine.ts'
+import type { HotIntake } from './flow/hot-intake.ts'
+import { type Batch, fetchBatch } from './flow/pull.ts'
+import { createPublishing, type TransactionalPublisher } from './flow/transactions-api.ts'
+import type { Listener, ListenerPattern } from './listeners.ts'
+import type { Delivery } from './model/delivery.ts'
+import { createIdGenerator } from './model/uuid.ts'
+import { createOperator, type Operator } from './operator.ts'
+import {
+  boundedNumber,
+  type DestinationOptions,
+  type OutboxOptions,
+  type ResolvedDestination,
+  type ResolvedOptions,
+  resolveOptions,
+} from './options.ts'
+import type { Verdict } from './policy/failure.ts'
+import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
+import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
+import { sleep } from './runtime/signal.ts'
+import { createSystemRuntime } from './runtime/system-runtime.ts'
+import type { Inspection, Logger, Metrics, Runtime, Schema, Store, Transactions, TxContext } from './spi/index.ts'
+
+export interface ProcessedOnce extends Readonly<Tally> {
+  /** Nothing was due, or nothing that this process could take. */
+  readonly idle: boolean
+}
+
+export interface Outbox<Tx, E = unknown, Names extends string = string>
+  extends TransactionalPublisher<Tx>,
+    AsyncDisposable {
+  /** Listens at destination `local`. Returns a function that takes the listener away. */
+  on<Input, Output>(
+    definition: EventDefinition<string, Input, Output>,
+    listener: Listener<Stored<Output>>,
+  ): () => void
+  on<T = unknown>(pattern: ListenerPattern, listener: Listener<T>): () => void
+  /** Listens at a declared destination, which has its own state and its own retries. */
+  on<Input, Output>(
+    destination: Names,
+    definition: EventDefinition<string, Input, Output>,
+    listener: Listener<Stored<Output>>,
+  ): () => void
+  on<T = unknown>(destination: Names, pattern: ListenerPattern, listener: Listener<T>): () => void
+  onAny(listener: Listener): () => void
+
+  /** The same publishing methods for a second data-access library on the same database. */
+  via<Other>(transactions: Transactions<Other, E>): TransactionalPublisher<Other>
+  readonly txContext: TxContext<Tx>
+
+  /** Opens the store, declares the destinations and delivers from now on. */
+  start(): Promise<void>
+  /** Stops delivering: drains for a bounded time, releases the rest. Can be started again. */
+  stop(options?: { readonly drainMs?: number }): Promise<{ readonly clean: boolean }>
+  /** Stops and gives everything back; publishing is refused afterwards. Also `await using`. */
+  close(): Promise<void>
+  readonly isStarted: boolean
+
+  /** Delivers what is due once and returns what became of it; for cron jobs and tests. */
+  processOnce(): Promise<ProcessedOnce>
+  /** Delivers what was published, or as much as the time allows; for processes that are frozen after a request. */
+  flush(options?: { readonly timeoutMs?: number }): Promise<{ readonly drained: boolean }>
+  /** Pulls a batch instead of being called; see `Batch`. Refused for a destination that `start` delivers to. */
+  fetch(options: { readonly destination: Names; readonly limit?: number }): Promise<Batch>
+
+  readonly inspect: Inspection
+  readonly operator: Operator
+  readonly schema: Schema
+}
+
+export const createOutbox = <
+  Tx,
+  E,
+  const D extends Readonly<Record<string, DestinationOptions>> = Record<never, DestinationOptions>,
+>(
+  given: OutboxOptions<Tx, E> & { readonly destinations?: D },
+): Outbox<Tx, E, (keyof D & string) | typeof LOCAL> => {
+  const core = new OutboxCore<Tx, E>(given)
+  return core.api as unknown as Outbox<Tx, E, (keyof D & string) | typeof LOCAL>
+}
+
+class OutboxCore<Tx, E> implements HotIntake {
+  readonly #store: Store<Tx, E>
+  readonly #options: ResolvedOptions
+  readonly #runtime: Runtime
+  readonly #logger: Logger
+  readonly #metrics: Metrics
+  readonly #newId: () => string
+  readonly #destinations: Destinations
+  readonly #pullers = new Map<string, Promise<Engine>>()
+  #engine: Engine | null = null
+  #opening: Promise<void> | null = null
+  #starting: Promise<void> | null = null
+  #once: Promise<unknown> = Promise.resolve()
+  #connected = false
+  #closed = false
+  readonly api: Outbox<Tx, E>
+
+  constructor(given: OutboxOptions<Tx, E>) {
+    this.#options = resolveOptions(given)
+    this.#destinations = new Destinations(this.#options)
+    this.#store = given.store
+    this.#runtime = given.runtime ?? createSystemRuntime()
+    this.#logger = guardedLogger(given.logger ?? SILENT_LOGGER)
+    this.#metrics = guardedMetrics(given.metrics ?? NOOP_METRICS)
+    this.#newId = createIdGenerator(this.#runtime)
+    this.api = this.#createApi(given.transactions ?? given.store.transactions)
+  }
+
+  // ---------------------------------------------------------------------------------------- hot intake
+
+  routes(type: string): ReturnType<HotIntake['routes']> {
+    return this.#engine?.routes(type) ?? null
+  }
+
+  admits(destination: string): boolean {
+    return this.#engine?.admits(destination) ?? false
+  }
+
+  offer(deliveries: Parameters<HotIntake['offer']>[0]): void {
+    this.#engine?.offer(deliveries)
+  }
+
+  expectRows(): void {
+    this.#engine?.expectRows()
+  }
+
+  // --------------------------------------------------------------------------------------- life cycle
+
+  /** Opens the store once; a failure may be tried again. */
+  #open(): Promise<void> {
+    this.#requireNotClosed()
+    this.#opening ??= this.#openStore().catch((error: unknown) => {
+      this.#opening = null
+      throw error
+    })
+    return this.#opening
+  }
+
+  async #connect(): Promise<void> {
+    this.#requireNotClosed()
+    this.#connected = true
+    await this.#store.open({ runtime: this.#runtime, logger: this.#logger })
+  }
+
+  async #openStore(): Promise<void> {
+    const store = this.#store
+    await this.#connect()
+    if (this.#options.migrate) {
+      await store.schema.migrate()
+      return
+    }
+    const { current, latest } = await store.schema.status()
+    if (current >= latest) return
+    throw new StoreError(
+      ERROR_CODES.schemaBehind,
+      `the outbox tables of ${store.name} are at version ${current}, this release needs ${latest}: ` +
+        'run outbox.schema.migrate() once, or apply the statements that outbox.schema.sql() prints',
+      { current, latest },
+    )
+  }
+
+  async #start(): Promise<void> {
+    await this.#open()
+    const engine = this.#createEngine(this.#destinations.served(), false)
+    this.#engine = engine
+    try {
+      await engine.start()
+    } catch (error) {
+      this.#engine = null
+      await engine.stop(0)
+      throw error
+    }
+  }
+
+  async #stop(drainMs: number): Promise<{ readonly clean: boolean }> {
+    await this.#starting?.catch(() => undefined)
+    this.#starting = null
+    const engine = this.#engine
+    this.#engine = null
+    const ended = engine === null ? { clean: true } : await engine.stop(drainMs)
+    const pullers = await Promise.allSettled(this.#pullers.values())
+    this.#pullers.clear()
+    for (const puller of pullers) if (puller.status === 'fulfilled') await puller.value.stop(drainMs)
+    return ended
+  }
+
+  async #close(): Promise<void> {
+    if (this.#closed) return
+    await this.#stop(this.#options.drainMs)
+    this.#closed = true
+    for (const { name, to } of this.#options.destinations.values()) {
+      try {
+        await to?.close?.()
+      } catch (error) {
+        this.#logger.log('warn', 'a publisher could not be closed', { destination: name, error: String(error) })
+      }
+    }
+    if (this.#connected) await this.#store.close()
+  }
+
+  // ----------------------------------------------------------------------------------------- delivering
+
+  #createEngine(served: readonly ResolvedDestination[], manual: boolean): Engine {
+    return new Engine({
+      store: this.#store as Store,
+      options: this.#options,
+      runtime: this.#runtime,
+      logger: this.#logger,
+      metrics: this.#metrics,
+      newId: this.#newId,
+      declared: this.#destinations.declared(),
+      served,
+      listeners: (name) => this.#destinations.registry(name),
+      manual,
+      failed: (delivery, verdict, error) => this.#failed(delivery, verdict, error),
+    })
+  }
+
+  #failed(delivery: Delivery, verdict: Verdict, error: unknown): void {
+    const { onFailure } = this.#options
+    if (onFailure === null) return
+    try {
+      const { destination, attempts } = delivery
+      onFailure({ event: viewEvent(delivery.event), destination, attempt: attempts + 1, verdict, error })
+    } catch (problem) {
+      this.#logger.log('error', 'onFailure threw', { error: String(problem) })
+    }
+  }
+
+  // ---------------------------------------------------------------------------- once, flush and fetch
+
+  /** Runs one after another: two rounds at once would fight for the same lanes. */
+  #processOnce(): Promise<ProcessedOnce> {
+    const turn = this.#once.then(() => this.#processOnceNow())
+    this.#once = turn.catch(() => undefined)
+    return turn
+  }
+
+  async #processOnceNow(): Promise<ProcessedOnce> {
+    await this.#open()
+    const running = this.#engine
+    const engine = running ?? this.#createEngine(this.#destinations.served(), false)
+    const before = { ...engine.tally }
+    try {
+      if (running === null) await engine.startOnce()
+      await engine.runOnce()
+    } finally {
+      if (running === null) await engine.stop(this.#options.drainMs)
+    }
+    const { tally } = engine
+    const claimed = tally.claimed - before.claimed
+    return {
+      claimed,
+      done: tally.done - before.done,
+      retried: tally.retried - before.retried,
+      dead: tally.dead - before.dead,
+      idle: claimed === 0,
+    }
+  }
+
+  async #flush(timeoutMs: number): Promise<{ readonly drained: boolean }> {
+    const deadline = this.#runtime.monotonicNow() + timeoutMs
+    const engine = this.#engine
+    if (engine !== null) {
+      engine.nudge()
+      const idle = engine.idle().then(() => true)
+      return { drained: await Promise.race([idle, sleep(this.#runtime, timeoutMs).then(() => false)]) }
+    }
+    while (this.#runtime.monotonicNow() < deadline) {
+      if ((await this.#processOnce()).idle) return { drained: true }
+    }
+    return { drained: false }
+  }
+
+  async #fetch(destination: string, limit: number): Promise<Batch> {
+    await this.#open()
+    const resolved = this.#destinations.require(destination)
+    if (this.#engine?.flow(destination) !== undefined) {
+      throw new OutboxError(
+        ERROR_CODES.conflict,
+        `this process delivers to "${destination}" by itself since start(); leave it out of serve to pull from it`,
+        { destination },
+      )
+    }
+    let puller = this.#pullers.get(destination)
+    if (puller === undefined) {
+      puller = this.#startPuller(resolved)
+      this.#pullers.set(destination, puller)
+      puller.catch(() => this.#pullers.delete(destination))
+    }
+    const engine = await puller
+    const flow = engine.flow(destination)
+    return await fetchBatch(flow as DestinationFlow, engine.settler, this.#runtime, limit)
+  }
+
+  async #startPuller(destination: ResolvedDestination): Promise<Engine> {
+    const engine = this.#createEngine([destination], true)
+    await engine.startManual()
+    return engine
+  }
+
+  #requireNotClosed(): void {
+    if (!this.#closed) return
+    throw new OutboxError(ERROR_CODES.closed, 'this outbox is closed; create a new one to go on')
+  }
+
+  // ------------------------------------------------------------------------------------------- the api
+
+  #createApi(transactions: Transactions<Tx, E>): Outbox<Tx, E> {
+    const store = this.#store
+    const options = this.#options
+    const open = (): Promise<void> => this.#open()
+    const publishing = createPublishing<Tx, E>({
+      store,
+      transactions,
+      options,
+      runtime: this.#runtime,
+      logger: this.#logger,
+      metrics: this.#metrics,
+      intake: this,
+      isClosed: () => this.#closed,
+      ready: open,
+    })
+    const close = (): Promise<void> => this.#close()
+    const api = Object.assign(publishing, {
+      on: (...args: readonly unknown[]) => this.#destinations.on(args, this.#engine !== null),
+      onAny: (listener: Listener) => this.#destinations.on(['*', listener], this.#engine !== null),
+      start: () => {
+        this.#starting ??= this.#start().catch((error: unknown) => {
+          this.#starting = null
+          throw error
+        })
+        return this.#starting
+      },
+      stop: (given: { readonly drainMs?: number } = {}) =>
+        this.#stop(boundedNumber('drainMs', given.drainMs ?? options.drainMs, [0, 600_000])),
+      close,
+      [Symbol.asyncDispose]: close,
+      processOnce: () => this.#processOnce(),
+      flush: (given: { readonly timeoutMs?: number } = {}) =>
+        this.#flush(boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])),
+      fetch: (given: { readonly destination: string; readonly limit?: number }) =>
+        this.#fetch(given.destination, boundedNumber('limit', given.limit ?? 100, [1, 10_000])),
+      inspect: afterOpen(store.inspection, open),
+      schema: this.#schemaApi(),
+      operator: createOperator({
+        store: store as Store,
+        options,
+        runtime: this.#runtime,
+        newId: this.#newId,
+        ready: open,
+        changed: async () => this.#engine?.operated(),
+      }),
+    })
+    Object.defineProperty(api, 'isStarted', { get: () => this.#engine !== null })
+    return api as unknown as Outbox<Tx, E>
+  }
+
+  /** The schema must be reachable when it is behind, so it needs a connection and nothing more. */
+  #schemaApi(): Schema {
+    const { schema } = this.#store
+    return {
+      status: () => this.#connect().then(() => schema.status()),
+      migrate: () => this.#connect().then(() => schema.migrate()),
+      sql: () => schema.sql(),
+    }
+  }
+}
+
+/** The same methods, each of which first makes sure that the store is open. */
+const afterOpen = <T extends object>(role: T, open: () => Promise<void>): T =>
+  new Proxy(role, {
+    get(target, name) {
+      const method: unknown = Reflect.get(target, name)
+      if (typeof method !== 'function') return method
+      return async (...args: readonly unknown[]) => {
+        await open()
+        return await Reflect.apply(method, target, args)
+      }
+    },
+  })

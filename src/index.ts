@@ -1,0 +1,33 @@
+/** Public API of the core. Stores, clients and publishers have subpaths of their own. */
+export {
+  type AnyEventDefinition,
+  defineEvent,
+  type Draft,
+  type DraftOptions,
+  type EventDefinition,
+  type EventDraft,
+  ofJson,
+  type PlainEvent,
+} from './core/define-event.ts'
+export * from './core/errors.ts'
+export type { Batch, PulledDelivery } from './core/flow/pull.ts'
+export type { Aggregate, OutboxTransaction, TransactionalPublisher, TxHandle } from './core/flow/transactions-api.ts'
+export { type Listener, type ListenerContext, type ListenerPattern, ListenerRegistry } from './core/listeners.ts'
+export * from './core/model/index.ts'
+export type { Act, CleanupOptions, Operator, Target } from './core/operator.ts'
+export {
+  DEFAULTS,
+  type DeadHeadPolicy,
+  type DestinationOptions,
+  type EventPattern,
+  type FailureReport,
+  type OutboxOptions,
+} from './core/options.ts'
+export { createOutbox, type Outbox, type ProcessedOnce } from './core/outbox.ts'
+export type { BreakerOptions } from './core/policy/breaker.ts'
+export type { FailureClassifier, FailureInfo, Verdict } from './core/policy/failure.ts'
+export { exponential, fixed, linear, type RetryPolicy, retryForType, steps } from './core/policy/retry.ts'
+export { createJsonLogger, SILENT_LOGGER } from './core/runtime/logger.ts'
+export { type CountingMetrics, createCountingMetrics, NOOP_METRICS } from './core/runtime/metrics.ts'
+export { createConsoleLogger, createSystemRuntime } from './core/runtime/system-runtime.ts'
+export type * from './core/spi/index.ts'
