@@ -14,7 +14,7 @@
  */
 import { ERROR_CODES, TransactionError } from '../errors.ts'
 import type { Logger, Metrics, Runtime } from '../spi/runtime.ts'
-import { type Callback, Frame } from './frame.ts'
+import { type Callback, Frame, type PendingWork } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import type { Budget, Published } from './publish.ts'
 import { isPromise } from './validate-payload.ts'
@@ -77,8 +77,12 @@ export class CommitScope {
   }
 
   /** Runs work that the end of the transaction must wait for. Its failure is the caller's, unless nobody waited. */
-  track<T>(home: Frame, work: () => Promise<T>): Promise<T> {
-    const entry: { promise: Promise<unknown> | null } = { promise: null }
+  track<T>(home: Frame, kind: PendingWork['kind'], work: () => Promise<T>): Promise<T> {
+    let over!: () => void
+    const done = new Promise<void>((resolve) => {
+      over = resolve
+    })
+    const entry: PendingWork = { kind, done, promise: done }
     home.pending.add(entry)
     // Removed from inside: a handler on the promise itself would hide an unhandled rejection from Node.
     const promise = (async () => {
@@ -86,6 +90,7 @@ export class CommitScope {
         return await work()
       } finally {
         home.pending.delete(entry)
+        over()
       }
     })()
     entry.promise = promise
@@ -133,9 +138,14 @@ export class CommitScope {
     owner.expectsRows ||= published.expectsRows
   }
 
-  /** Before a savepoint: inserts on their way are sent first, so that they stay outside of it. */
+  /** Before a savepoint: publishes that began earlier are finished first, so that they stay outside of it. */
   async pushFrame(): Promise<Frame> {
-    while (this.#inserts.size > 0) await Promise.allSettled(this.#inserts)
+    for (;;) {
+      const pending = this.#frames.flatMap((frame) => [...frame.pending])
+      const publishes = pending.filter((entry) => entry.kind === 'publish')
+      if (publishes.length === 0) break
+      await Promise.all(publishes.map((entry) => entry.done))
+    }
     const frame = new Frame(this.innermost)
     this.#frames.push(frame)
     return frame

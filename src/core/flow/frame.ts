@@ -11,6 +11,14 @@ export interface EventSource<D = unknown> {
 
 export type Callback = () => unknown
 
+export interface PendingWork {
+  readonly kind: 'publish' | 'savepoint'
+  /** Resolves when it is over, well or not; waiting for it hides no rejection. */
+  readonly done: Promise<void>
+  /** What the caller was given. */
+  promise: Promise<unknown>
+}
+
 export class Frame {
   state: 'open' | 'merged' | 'discarded' = 'open'
   /** Its function returned or threw: nothing new may begin in it. */
@@ -25,7 +33,7 @@ export class Frame {
   afterRollback: Callback[] = []
   tracked = new Set<EventSource>()
   /** Publishes and savepoints that began in it and have not ended. */
-  readonly pending = new Set<{ promise: Promise<unknown> | null }>()
+  readonly pending = new Set<PendingWork>()
 
   constructor(below: Frame | null) {
     this.below = below
@@ -44,7 +52,7 @@ export class Frame {
     this.closed = true
     this.failed = true
     // The transaction reports its failure; the same again from a promise nobody holds would end the process.
-    for (const entry of this.pending) entry.promise?.catch(() => undefined)
+    for (const entry of this.pending) entry.promise.catch(() => undefined)
   }
 
   release(): void {

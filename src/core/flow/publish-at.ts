@@ -24,7 +24,7 @@ const NO_BUDGET: Budget = () => false
  * waits for it, the transaction does, and a wrapper around it would still end the process with its rejection.
  */
 export const enlist = <T, E>(place: AnyPlace<E>, work: () => Promise<T>): Promise<T> =>
-  place.scope === null ? work() : place.scope.track(place.frame, work)
+  place.scope === null ? work() : place.scope.track(place.frame, 'publish', work)
 
 export interface PublishAtParts<E> {
   readonly store: Store<never, E>

@@ -92,8 +92,7 @@ export class Scopes<E> {
     const known = this.#places.get(handle)
     if (known !== undefined) return this.#resolveKnown(known, handle)
     const inside = transactions.inTransaction(handle as Tx)
-    const ended = this.#ended.has(handle)
-    if (ended && inside !== true) throw endedError()
+    if (this.#ended.has(handle) && (inside !== true || this.#isLate(handle))) throw endedError()
     if (inside === false) throw noTransaction(transactions.library)
     this.#ended.delete(handle)
     return this.#observe(handle as Tx, transactions)
@@ -101,13 +100,18 @@ export class Scopes<E> {
 
   #resolveKnown(known: Place<unknown, E>, handle: object): Place<unknown, E> {
     const ambient = this.#ambient.getStore()
-    // Late code of an earlier transaction, whose connection is already used by another one.
-    if (ambient !== undefined && ambient.scope !== known.scope && ambient.tx === handle) throw endedError()
+    if (ambient?.scope !== known.scope && this.#isLate(handle)) throw endedError()
     const place =
       ambient !== undefined && ambient.scope === known.scope && ambient.tx === known.tx ? ambient : known
     place.scope.requireOpen(place.frame)
     if (known.transactions.inTransaction(known.tx) === false) throw endedError()
     return place
+  }
+
+  /** Code of an earlier transaction, whose connection may be used by another one by now. */
+  #isLate(handle: object): boolean {
+    const ambient = this.#ambient.getStore()
+    return ambient !== undefined && ambient.tx === handle && !ambient.scope.isOpen
   }
 
   #observe<Tx>(tx: Tx, transactions: Transactions<Tx, E>): AnyPlace<E> {

@@ -90,15 +90,12 @@ export const runNested = <Tx, E, T>(
     )
   }
   const nested = transactions.nested.bind(transactions)
-  return scope.track(outer.frame, async () => {
+  return scope.track(outer.frame, 'savepoint', async () => {
     const frame = await scope.pushFrame()
-    let inner: Place<Tx, E> | null = null
     const inside = async (tx: Tx): Promise<T> => {
       const here = { transactions, tx, scope, frame }
-      if (tx !== outer.tx) {
-        inner = here
-        scopes.register(tx, here)
-      }
+      // A handle of its own stays registered, so that it is refused when the savepoint is over.
+      if (tx !== outer.tx) scopes.register(tx, here)
       return scopes.run(here, async () => {
         try {
           const result = await fn(tx)
@@ -118,8 +115,6 @@ export const runNested = <Tx, E, T>(
     } catch (error) {
       scope.discardFrame(frame)
       throw error
-    } finally {
-      if (inner !== null) scopes.forget((inner as Place<Tx, E>).tx, inner)
     }
   })
 }
