@@ -25,8 +25,8 @@ const CORE_FOR_STORES = ['src/core/model/index.ts', 'src/core/spi/index.ts', 'sr
 
 const LAW: readonly Layer[] = [
   { of: 'src/core/runtime/system-runtime.ts', may: ['src/core'], node: 'any' },
-  { of: 'src/core/model', may: [], node: [] },
-  { of: 'src/core/errors.ts', may: ['src/core/model'], node: [] },
+  { of: 'src/core/errors.ts', may: [], node: [] },
+  { of: 'src/core/model', may: ['src/core/errors.ts'], node: [] },
   { of: 'src/core/spi', may: ['src/core/model', 'src/core/errors.ts'], node: HARMLESS_NODE },
   {
     of: 'src/core/policy',
