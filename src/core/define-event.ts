@@ -155,6 +155,8 @@ const checkDefinition = (type: unknown, version: number, upcast: Upcast): void =
   } catch (error) {
     refuse('type', type, (error as Error).message)
   }
+  if (String(type).includes('*'))
+    refuse('type', type, 'a type must not contain "*", which stands for many types')
   if (!Number.isInteger(version) || version < 1 || version > LAST_VERSION) {
     refuse(
       'version',
