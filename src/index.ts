@@ -11,7 +11,8 @@ export {
 } from './core/define-event.ts'
 export * from './core/errors.ts'
 export type { Batch, PulledDelivery } from './core/flow/pull.ts'
-export type { Aggregate, OutboxTransaction, TransactionalPublisher, TxHandle } from './core/flow/transactions-api.ts'
+export type { Aggregate, OutboxTransaction, TransactionalPublisher, TxHandle } from './core/flow/publishing.ts'
+export { InFlightTracker } from './core/in-flight-tracker.ts'
 export { type Listener, type ListenerContext, type ListenerPattern, ListenerRegistry } from './core/listeners.ts'
 export * from './core/model/index.ts'
 export type { Act, CleanupOptions, Operator, Target } from './core/operator.ts'
@@ -24,6 +25,7 @@ export {
   type OutboxOptions,
 } from './core/options.ts'
 export { createOutbox, type Outbox, type ProcessedOnce } from './core/outbox.ts'
+export { createClient, Dispatcher, type DispatcherOptions, Poller, type PollerOptions } from './core/parts.ts'
 export type { BreakerOptions } from './core/policy/breaker.ts'
 export type { FailureClassifier, FailureInfo, Verdict } from './core/policy/failure.ts'
 export { exponential, fixed, linear, type RetryPolicy, retryForType, steps } from './core/policy/retry.ts'

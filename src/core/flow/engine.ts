@@ -33,6 +33,8 @@ export interface EngineParts {
   /** A consumer pulls from the flows; nothing is sent by itself. */
   readonly manual: boolean
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
+  /** A delivery left the memory of this process. */
+  readonly ended?: (delivery: Delivery) => void
 }
 
 export interface Tally {
@@ -233,7 +235,10 @@ export class Engine implements HotIntake {
       manual,
       expand: () => this.#expander.run(),
       failed,
-      ended: (_delivery, outcome, settled) => this.#count(outcome, settled),
+      ended: (delivery, outcome, settled) => {
+        this.#count(outcome, settled)
+        this.#parts.ended?.(delivery)
+      },
     })
   }
 

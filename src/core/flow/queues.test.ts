@@ -1,0 +1,186 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Delivery } from '../model/delivery.ts'
+import { Queues } from './queues.ts'
+
+const BOUNDS = { hot: 100, cold: 100, bytes: 1_000_000 }
+
+let nextId = 0
+const delivery = (given: {
+  key?: string | null
+  seq?: bigint
+  source?: 'hot' | 'cold'
+  size?: number
+  alone?: boolean
+}): Delivery => {
+  nextId += 1
+  const { key = null, seq = BigInt(nextId), source = 'cold', size = 10, alone = false } = given
+  return {
+    id: `d${nextId}`,
+    destination: 'x',
+    run: 1,
+    lane: 0,
+    seq,
+    attempts: 0,
+    attemptSpent: false,
+    alone,
+    holdsKey: false,
+    right: { kind: 'lane', workerId: 'w' },
+    source,
+    event: {
+      id: `e${nextId}`,
+      type: 't',
+      version: 1,
+      key,
+      aggregateType: null,
+      aggregateId: null,
+      tenantId: null,
+      headers: {},
+      contentType: 'application/json',
+      data: '{}',
+      size,
+      occurredAtMs: 0,
+      createdAtMs: 0,
+      replacesId: null,
+    },
+  }
+}
+
+describe('the queues of a destination', () => {
+  it('serve hot deliveries first and never starve cold ones', () => {
+    const queues = new Queues(BOUNDS)
+    for (let i = 0; i < 30; i += 1) queues.offer(delivery({ source: 'hot' }))
+    const cold = delivery({ source: 'cold' })
+    queues.offer(cold)
+    const order = Array.from({ length: 31 }, () => queues.take(1, false)[0])
+    expect(order[0]?.source).toBe('hot')
+    expect(order.indexOf(cold)).toBeGreaterThan(0)
+    expect(order.indexOf(cold)).toBeLessThan(10)
+  })
+
+  it('let one delivery of a key run at a time, in seq order, whatever order they came in', () => {
+    const queues = new Queues(BOUNDS)
+    const [first, second, third] = [1n, 2n, 3n].map((seq) => delivery({ key: 'k', seq }))
+    for (const each of [first, third, second]) queues.offer(each as Delivery)
+    expect(queues.take(10, false)).toEqual([first])
+    expect(queues.take(10, false)).toEqual([])
+    queues.complete(first as Delivery)
+    expect(queues.take(10, false)).toEqual([second])
+  })
+
+  it('let a batch of an ordered-prefix publisher take the followers of a key along', () => {
+    const queues = new Queues(BOUNDS)
+    const line = [1n, 2n, 3n].map((seq) => delivery({ key: 'k', seq }))
+    for (const each of line) queues.offer(each)
+    expect(queues.take(10, true)).toEqual(line)
+    queues.complete(line[0] as Delivery)
+    queues.stall(line[1] as Delivery)
+    queues.putBack(line[2] as Delivery, 'front')
+    expect(queues.take(10, true)).toEqual([])
+    expect(queues.takeStalled('k')).toEqual([line[2]])
+  })
+
+  it('keep a failed key closed until it is let go, even for what arrives later', () => {
+    const queues = new Queues(BOUNDS)
+    const head = delivery({ key: 'k', seq: 1n })
+    queues.offer(head)
+    queues.take(1, false)
+    queues.stall(head)
+    const later = delivery({ key: 'k', seq: 2n })
+    queues.offer(later)
+    expect(queues.take(1, false)).toEqual([])
+    expect(queues.coversKey('k', [head.id])).toBe(false)
+    expect(queues.takeStalled('k')).toEqual([later])
+    queues.forget(later.id)
+    queues.forget(head.id)
+    queues.unstall('k')
+    expect(queues.size).toBe(0)
+    const again = delivery({ key: 'k', seq: 3n })
+    queues.offer(again)
+    expect(queues.take(1, false)).toEqual([again])
+  })
+
+  it('run a quarantined delivery alone', () => {
+    const queues = new Queues(BOUNDS)
+    const other = delivery({})
+    const alone = delivery({ alone: true })
+    const behind = delivery({})
+    for (const each of [other, alone, behind]) queues.offer(each)
+    expect(queues.take(3, false)).toEqual([other])
+    expect(queues.take(3, false)).toEqual([])
+    queues.complete(other)
+    expect(queues.take(3, false)).toEqual([alone])
+    expect(queues.take(3, false)).toEqual([])
+    queues.complete(alone)
+    expect(queues.take(3, false)).toEqual([behind])
+  })
+
+  it('refuse what exceeds the count or the bytes, but pass a single delivery of any size', () => {
+    const queues = new Queues({ hot: 1, cold: 2, bytes: 100 })
+    expect(queues.offer(delivery({ size: 500 }))).toBe(true)
+    expect(queues.offer(delivery({ size: 1 }))).toBe(false)
+    const small = new Queues({ hot: 1, cold: 2, bytes: 100 })
+    expect(small.offer(delivery({ source: 'hot' }))).toBe(true)
+    expect(small.offer(delivery({ source: 'hot' }))).toBe(false)
+    expect(small.offer(delivery({}))).toBe(true)
+  })
+
+  it('accept a delivery that is already here without holding it twice', () => {
+    const queues = new Queues(BOUNDS)
+    const one = delivery({})
+    queues.offer(one)
+    expect(queues.offer(one)).toBe(true)
+    expect(queues.take(10, false)).toEqual([one])
+    expect(queues.take(10, false)).toEqual([])
+    expect(queues.has(one.id)).toBe(true)
+    queues.forget(one.id)
+    expect(queues.has(one.id)).toBe(false)
+  })
+
+  it('keep order, bounds and counts under any sequence of steps', () => {
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('offer' as const), key: fc.constantFrom(null, 'a', 'b'), hot: fc.boolean() }),
+      fc.record({ do: fc.constantFrom('take', 'complete', 'stall', 'putBack', 'aside', 'drop') }),
+    )
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+        const bounds = { hot: 5, cold: 5, bytes: 10_000 }
+        const queues = new Queues(bounds)
+        const running: Delivery[] = []
+        const lastDone = new Map<string, bigint>()
+        for (const it of steps) {
+          if (it.do === 'offer' && 'key' in it) queues.offer(delivery({ key: it.key, source: it.hot ? 'hot' : 'cold' }))
+          else if (it.do === 'take') running.push(...queues.take(2, false))
+          else if (it.do === 'aside') {
+            for (const key of ['a', 'b']) {
+              for (const each of queues.takeStalled(key)) queues.forget(each.id)
+              queues.unstall(key)
+            }
+          } else if (it.do === 'drop') queues.drop(({ source }) => source === 'hot')
+          else {
+            const one = running.shift()
+            if (one === undefined) continue
+            if (it.do === 'complete') {
+              const { key } = one.event
+              if (key !== null) {
+                expect((one.seq as bigint) > (lastDone.get(key) ?? 0n)).toBe(true)
+                lastDone.set(key, one.seq as bigint)
+              }
+              queues.complete(one)
+              queues.forget(one.id)
+            } else if (it.do === 'stall') {
+              queues.stall(one)
+              queues.forget(one.id)
+            } else queues.putBack(one, 'front')
+          }
+          const keys = running.flatMap(({ event }) => (event.key === null ? [] : [event.key]))
+          expect(new Set(keys).size).toBe(keys.length)
+          expect(queues.running).toBe(running.length)
+          expect(queues.depth('hot')).toBeLessThanOrEqual(bounds.hot + running.length)
+          expect(queues.depth('cold')).toBeLessThanOrEqual(bounds.cold + running.length)
+        }
+      }),
+      { numRuns: 500 },
+    )
+  })
+})

@@ -1,0 +1,37 @@
+import { createSystemRuntime } from './runtime/system-runtime.ts'
+import type { Runtime } from './spi/runtime.ts'
+
+/**
+ * Which ids are being worked on in this process. With a `ttlMs` an entry that nobody released (a handler that
+ * never ended) can be taken again after that time; without one it stays until it is released.
+ */
+export class InFlightTracker {
+  readonly #since = new Map<string, number>()
+  readonly #ttlMs: number
+  readonly #now: () => number
+
+  constructor(
+    ttlMs = Number.POSITIVE_INFINITY,
+    runtime: Pick<Runtime, 'monotonicNow'> = createSystemRuntime(),
+  ) {
+    this.#ttlMs = ttlMs
+    this.#now = () => runtime.monotonicNow()
+  }
+
+  get size(): number {
+    return this.#since.size
+  }
+
+  /** False: somebody here works on it already. */
+  tryAcquire(id: string): boolean {
+    const since = this.#since.get(id)
+    const now = this.#now()
+    if (since !== undefined && now - since < this.#ttlMs) return false
+    this.#since.set(id, now)
+    return true
+  }
+
+  release(id: string): void {
+    this.#since.delete(id)
+  }
+}

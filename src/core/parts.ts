@@ -1,0 +1,216 @@
+/**
+ * The stages as parts, for programs that want to put them together themselves instead of using `createOutbox`:
+ * a dispatcher for the listeners of this process, a poller that feeds it, and a client that publishes into it.
+ * They are the same stages; this file only gives them constructors that stand on their own.
+ */
+import { LOCAL } from './destinations.ts'
+import { Engine } from './flow/engine.ts'
+import type { HotDelivery, HotIntake } from './flow/hot-intake.ts'
+import type { Publishing } from './flow/publishing.ts'
+import { createPublishing } from './flow/transactions-api.ts'
+import { InFlightTracker } from './in-flight-tracker.ts'
+import type { ListenerRegistry } from './listeners.ts'
+import { createIdGenerator } from './model/uuid.ts'
+import { type OutboxOptions, type ResolvedOptions, resolveDestination, resolveOptions } from './options.ts'
+import type { RetryPolicy } from './policy/retry.ts'
+import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
+import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
+import { createSystemRuntime } from './runtime/system-runtime.ts'
+import type { Logger, Metrics, Runtime, Store, Transactions } from './spi/index.ts'
+
+export interface DispatcherOptions<Tx, E> {
+  readonly store: Store<Tx, E>
+  readonly listeners: ListenerRegistry
+  /** Default: one without a time limit. */
+  readonly inFlight?: InFlightTracker
+  /** Default exponential, 200 ms to 60 s, 10 attempts. */
+  readonly retry?: RetryPolicy
+  /** Listeners at work at once. Default 4; 1 to 1,000. */
+  readonly workers?: number
+  /** Default 1,000; 1 to 1,000,000. */
+  readonly hotQueueCapacity?: number
+  /** Default 1,000; 1 to 1,000,000. */
+  readonly coldQueueCapacity?: number
+  readonly metrics?: Metrics
+  readonly logger?: Logger
+  readonly runtime?: Runtime
+}
+
+export interface PollerOptions {
+  /** Leave rows to the hot path for this long, in ms. Default 1,000; 0 to 60,000. */
+  readonly skipRecentMs?: number
+  /** Rows per read. Default 200; 1 to 10,000. */
+  readonly batchSize?: number
+  /** Pause between reads, in ms. Default 5,000; 10 to 3,600,000. */
+  readonly intervalMs?: number
+}
+
+/** Hot and cold queues of destination `local` and the workers behind them. */
+export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
+  readonly store: Store<Tx, E>
+  readonly runtime: Runtime
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly inFlight: InFlightTracker
+  readonly #given: DispatcherOptions<Tx, E>
+  #engine: Engine
+  #opening: Promise<void> | null = null
+  #options: ResolvedOptions
+
+  constructor(given: DispatcherOptions<Tx, E>) {
+    this.#given = given
+    this.store = given.store
+    this.runtime = given.runtime ?? createSystemRuntime()
+    this.logger = guardedLogger(given.logger ?? SILENT_LOGGER)
+    this.metrics = guardedMetrics(given.metrics ?? NOOP_METRICS)
+    this.inFlight = given.inFlight ?? new InFlightTracker(undefined, this.runtime)
+    this.#options = this.#resolve({})
+    this.#engine = this.#createEngine()
+  }
+
+  get options(): ResolvedOptions {
+    return this.#options
+  }
+
+  /** Opens the store, declares `local` and takes its lanes; the poller does this at its start. */
+  open(polling: PollerOptions = {}): Promise<void> {
+    this.#opening ??= this.#open(polling)
+    return this.#opening
+  }
+
+  /** False: full, or already in flight; the poller finds it later. */
+  enqueueHot(delivery: HotDelivery): boolean {
+    if (!this.admits(delivery.destination) || !this.inFlight.tryAcquire(delivery.id)) return false
+    this.#engine.offer([delivery])
+    return true
+  }
+
+  /** Reads what is due into the cold queue; false when it has no room. */
+  async enqueueCold(): Promise<boolean> {
+    if (!this.hasColdQueueCapacity()) return false
+    await this.#engine.flow(LOCAL)?.poller.poll()
+    return true
+  }
+
+  hasColdQueueCapacity(): boolean {
+    return this.#engine.flow(LOCAL)?.dispatcher.hasColdQueueCapacity() ?? false
+  }
+
+  /** Lets running listeners end for a bounded time, gives the rest back. */
+  async close(): Promise<void> {
+    await this.#opening?.catch(() => undefined)
+    await this.#engine.stop(this.#options.drainMs)
+  }
+
+  routes(type: string): ReturnType<HotIntake['routes']> {
+    return this.#engine.routes(type)
+  }
+
+  admits(destination: string): boolean {
+    return this.#engine.admits(destination)
+  }
+
+  offer(deliveries: readonly HotDelivery[]): void {
+    for (const delivery of deliveries) this.enqueueHot(delivery)
+  }
+
+  expectRows(): void {
+    this.#engine.expectRows()
+  }
+
+  async #open(polling: PollerOptions): Promise<void> {
+    this.#options = this.#resolve(polling)
+    this.#engine = this.#createEngine()
+    await this.store.open({ runtime: this.runtime, logger: this.logger })
+    if (this.#options.migrate) await this.store.schema.migrate()
+    await this.#engine.start()
+  }
+
+  #resolve(polling: PollerOptions): ResolvedOptions {
+    const { store, retry, hotQueueCapacity, coldQueueCapacity } = this.#given
+    const given: OutboxOptions<Tx, E> = {
+      store,
+      pollerEnabled: false,
+      skipRecentMs: polling.skipRecentMs ?? 1_000,
+      pollBatchSize: polling.batchSize ?? 200,
+      pollIntervalMs: polling.intervalMs ?? 5_000,
+      ...(retry ? { retry } : {}),
+      ...(hotQueueCapacity === undefined ? {} : { hotQueueCapacity }),
+      ...(coldQueueCapacity === undefined ? {} : { coldQueueCapacity }),
+    }
+    return resolveOptions(given)
+  }
+
+  #createEngine(): Engine {
+    const { listeners, workers } = this.#given
+    const concurrency = workers === undefined ? {} : { concurrency: workers }
+    const local = resolveDestination(LOCAL, { events: listeners.patterns(), ...concurrency }, this.#options)
+    return new Engine({
+      store: this.store as Store,
+      options: this.#options,
+      runtime: this.runtime,
+      logger: this.logger,
+      metrics: this.metrics,
+      newId: createIdGenerator(this.runtime),
+      declared: [local],
+      served: [local],
+      listeners: () => listeners,
+      manual: false,
+      failed: () => undefined,
+      ended: ({ id }) => this.inFlight.release(id),
+    })
+  }
+
+  /** For the poller. */
+  get flow(): ReturnType<Engine['flow']> {
+    return this.#engine.flow(LOCAL)
+  }
+}
+
+/** Reads what the hot path did not deliver and puts it into the dispatcher's cold queue. */
+export class Poller {
+  readonly #dispatcher: Dispatcher
+  readonly #options: PollerOptions
+
+  constructor(given: { readonly dispatcher: Dispatcher } & PollerOptions) {
+    const { dispatcher, ...options } = given
+    this.#dispatcher = dispatcher
+    this.#options = options
+  }
+
+  /** Polls at its interval from now on. */
+  async start(): Promise<void> {
+    await this.#dispatcher.open(this.#options)
+    this.#dispatcher.flow?.poller.start()
+  }
+
+  /** One cycle. */
+  async poll(): Promise<void> {
+    await this.#dispatcher.open(this.#options)
+    await this.#dispatcher.enqueueCold()
+  }
+
+  async close(): Promise<void> {
+    await this.#dispatcher.flow?.poller.close()
+  }
+}
+
+/** Publishing for parts that were put together by hand: what is committed goes to the dispatcher's hot queue. */
+export const createClient = <Tx, E>(given: {
+  readonly dispatcher: Dispatcher<Tx, E>
+  readonly transactions?: Transactions<Tx, E>
+}): Publishing<Tx, E> => {
+  const { dispatcher } = given
+  const { store, runtime, logger, metrics, options } = dispatcher
+  return createPublishing({
+    store,
+    transactions: given.transactions ?? store.transactions,
+    options,
+    runtime,
+    logger,
+    metrics,
+    intake: dispatcher,
+    isClosed: () => false,
+    ready: () => dispatcher.open(),
+  })
+}
