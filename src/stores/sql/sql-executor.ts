@@ -1,0 +1,20 @@
+/**
+ * The one thing that a store needs from a transaction of somebody else's library in order to insert. Drivers
+ * and ORMs implement it in a few lines; results differ wildly between them, so rows are optional and only
+ * ever used to learn about duplicates.
+ */
+export type SqlValue = string | number | bigint | Uint8Array | null
+
+export type SqlRow = Readonly<Record<string, unknown>>
+
+export interface SqlStatement {
+  readonly sql: string
+  readonly params: readonly SqlValue[]
+}
+
+export interface SqlExecutor {
+  /** Undefined when the library does not hand rows back. */
+  run(sql: string, params: readonly SqlValue[]): Promise<readonly SqlRow[] | undefined>
+  /** Only synchronous drivers have it; an await would leave their transaction. */
+  runSync?(sql: string, params: readonly SqlValue[]): readonly SqlRow[] | undefined
+}

@@ -1,0 +1,118 @@
+/**
+ * SQLite's result codes → StoreError. The three drivers report the same codes in three places: better-sqlite3
+ * and libsql as a name in `code`, node:sqlite as a number in `errcode`. Texts are never looked at, with one
+ * exception: libsql gives nothing but a text when it cannot open a file, and ends it with the number.
+ */
+import { ERROR_CODES, type ErrorCode, OutboxError, StoreError } from '../../core/errors.ts'
+
+const CODES = {
+  BUSY: 5,
+  LOCKED: 6,
+  READONLY: 8,
+  INTERRUPT: 9,
+  IOERR: 10,
+  CORRUPT: 11,
+  FULL: 13,
+  CANTOPEN: 14,
+  CONSTRAINT: 19,
+  NOTADB: 26,
+} as const
+
+type CodeName = keyof typeof CODES
+
+const NAME_BY_CODE = new Map<number, CodeName>(
+  (Object.entries(CODES) as [CodeName, number][]).map(([name, code]) => [code, name]),
+)
+
+interface DriverError {
+  readonly code?: unknown
+  readonly errcode?: unknown
+  readonly rawCode?: unknown
+  readonly message?: unknown
+}
+
+/** The primary result code's name (`BUSY` for `SQLITE_BUSY_SNAPSHOT` too); null for anything else. */
+export const sqliteCode = (error: unknown): CodeName | null => {
+  if (typeof error !== 'object' || error === null) return null
+  const { code, errcode, rawCode, message } = error as DriverError
+  for (const number of [errcode, rawCode]) {
+    if (typeof number === 'number') return NAME_BY_CODE.get(number & 0xff) ?? null
+  }
+  if (typeof code === 'string' && code.startsWith('SQLITE_')) {
+    const [name = ''] = code.slice('SQLITE_'.length).split('_')
+    return name in CODES ? (name as CodeName) : null
+  }
+  const trailing = typeof message === 'string' ? /: (\d{1,4})"?\)?$/.exec(message)?.[1] : undefined
+  return trailing === undefined ? null : (NAME_BY_CODE.get(Number(trailing) & 0xff) ?? null)
+}
+
+/** Somebody else has the lock; waiting helps. */
+export const isBusy = (error: unknown): boolean => {
+  const code = sqliteCode(error)
+  return code === 'BUSY' || code === 'LOCKED'
+}
+
+interface Translation {
+  readonly code: ErrorCode
+  readonly transient: boolean
+  readonly text: string
+}
+
+const BUSY: Translation = {
+  code: ERROR_CODES.storeBusy,
+  transient: true,
+  text: 'is locked by another process or transaction. Keep transactions short, or raise busyTimeoutMs.',
+}
+
+const TRANSLATIONS: Readonly<Record<CodeName, Translation>> = {
+  BUSY,
+  LOCKED: BUSY,
+  READONLY: {
+    code: ERROR_CODES.storeReadOnly,
+    transient: false,
+    text: 'cannot be written. Check the permissions of the file and of its folder, and that the disk is not mounted read-only.',
+  },
+  INTERRUPT: { code: ERROR_CODES.storeUnavailable, transient: true, text: 'was interrupted.' },
+  IOERR: {
+    code: ERROR_CODES.storeUnavailable,
+    transient: true,
+    text: 'could not be read or written: the disk reported an error.',
+  },
+  CORRUPT: {
+    code: ERROR_CODES.storeUnavailable,
+    transient: false,
+    text: 'is damaged. Run "PRAGMA integrity_check" and restore it from a backup.',
+  },
+  FULL: {
+    code: ERROR_CODES.storeUnavailable,
+    transient: true,
+    text: 'could not be written: the disk is full.',
+  },
+  CANTOPEN: {
+    code: ERROR_CODES.storeUnavailable,
+    transient: false,
+    text: 'could not be opened. Check that its folder exists and that this process may write there.',
+  },
+  CONSTRAINT: {
+    code: ERROR_CODES.conflict,
+    transient: false,
+    text: 'refused a row. An event or delivery with this id may be stored already.',
+  },
+  NOTADB: {
+    code: ERROR_CODES.storeUnavailable,
+    transient: false,
+    text: 'is not a SQLite database, or it is encrypted.',
+  },
+}
+
+/** Errors of our own pass unchanged, so that a caller may translate at every border. */
+export const storeErrorOf = (error: unknown, place: string): Error => {
+  if (error instanceof OutboxError) return error
+  const sqlite = sqliteCode(error)
+  if (sqlite === null) {
+    const text = error instanceof Error ? error.message : String(error)
+    return new StoreError(ERROR_CODES.storeUnavailable, `${place}: ${text}`, { cause: error })
+  }
+  const { code, transient, text } = TRANSLATIONS[sqlite]
+  return new StoreError(code, `${place} ${text}`, { cause: error, transient, sqlite: `SQLITE_${sqlite}` })
+}

@@ -1,0 +1,75 @@
+/** What a user can set, with defaults, units and bounds; checked when the store is built, before any I/O. */
+import { InvalidOptionError } from '../../core/errors.ts'
+import { boundedNumber } from '../../core/options.ts'
+import { checkPrefix } from '../sql/identifiers.ts'
+import type { SqliteDriver } from './drivers.ts'
+
+interface CommonOptions {
+  /** Which library opens files. Default: node:sqlite where Node has it, else better-sqlite3, else libsql. */
+  readonly driver?: SqliteDriver
+  /** Begins the name of every table. Default `outbox_`; letters, digits and underscores. */
+  readonly prefix?: string
+  /** How long to wait for a lock that somebody else holds, in ms. Default 5,000; 0 to 600,000. */
+  readonly busyTimeoutMs?: number
+  /** Called with the text of every statement that the store runs; for tests and for counting. */
+  readonly onStatement?: (sql: string) => void
+}
+
+export interface SqliteFileOptions extends CommonOptions {
+  /** Path of the database, made when it is missing; `:memory:` for one that lives as long as the store. */
+  readonly file: string
+}
+
+export interface SqliteDatabaseOptions<Handle extends object> extends CommonOptions {
+  /** Your own open database of better-sqlite3, libsql or node:sqlite; the store never closes it. */
+  readonly database: Handle
+}
+
+export interface ResolvedSqliteOptions {
+  readonly source: { readonly file: string } | { readonly database: object }
+  readonly driver: SqliteDriver | null
+  readonly prefix: string
+  readonly busyTimeoutMs: number
+  readonly onStatement: ((sql: string) => void) | null
+}
+
+const DRIVERS: readonly SqliteDriver[] = ['node:sqlite', 'better-sqlite3', 'libsql']
+
+export const resolveSqliteOptions = (
+  given: SqliteFileOptions | SqliteDatabaseOptions<object>,
+): ResolvedSqliteOptions => {
+  const file = 'file' in given ? given.file : undefined
+  const database = 'database' in given ? given.database : undefined
+  if ((file === undefined) === (database === undefined)) {
+    throw new InvalidOptionError('sqliteStore needs either file or database', { option: 'file', value: file })
+  }
+  if (file !== undefined && (typeof file !== 'string' || file === '' || file.includes('\0'))) {
+    throw new InvalidOptionError('file must be the path of a database, or ":memory:"', {
+      option: 'file',
+      value: file,
+    })
+  }
+  if (database !== undefined && (typeof database !== 'object' || database === null)) {
+    throw new InvalidOptionError(
+      'database must be an open database of better-sqlite3, libsql or node:sqlite',
+      {
+        option: 'database',
+        value: typeof database,
+      },
+    )
+  }
+  const driver = given.driver ?? null
+  if (driver !== null && !DRIVERS.includes(driver)) {
+    throw new InvalidOptionError(`driver must be one of ${DRIVERS.join(', ')}`, {
+      option: 'driver',
+      value: driver,
+    })
+  }
+  return Object.freeze({
+    source: file === undefined ? { database: database as object } : { file },
+    driver,
+    prefix: checkPrefix('prefix', given.prefix ?? 'outbox_'),
+    busyTimeoutMs: boundedNumber('busyTimeoutMs', given.busyTimeoutMs ?? 5_000, [0, 600_000]),
+    onStatement: given.onStatement ?? null,
+  })
+}

@@ -1,0 +1,195 @@
+/** The store on SQLite: every role, each method one transaction. The SQL is in `statements/`. */
+
+import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import { createIdGenerator } from '../../core/model/uuid.ts'
+import type {
+  InsertRequest,
+  InsertResult,
+  Inspection,
+  LaneStore,
+  Maintenance,
+  Operations,
+  QueueStore,
+  Registry,
+  Schema,
+  Store,
+  StoreCapabilities,
+  StoreContext,
+} from '../../core/spi/index.ts'
+import { type Tables, tablesOf } from '../sql/identifiers.ts'
+import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
+import { SqliteDatabase } from './database.ts'
+import type { ResolvedSqliteOptions } from './options.ts'
+import { schemaRole } from './schema.ts'
+import * as audit from './statements/audit.ts'
+import * as claims from './statements/claim.ts'
+import * as cleaning from './statements/cleanup.ts'
+import * as extending from './statements/extend.ts'
+import * as holding from './statements/hold.ts'
+import { insertResult, insertStatements } from './statements/insert.ts'
+import * as inspecting from './statements/inspect.ts'
+import * as laneStatements from './statements/lanes.ts'
+import { list } from './statements/list.ts'
+import * as operating from './statements/operate.ts'
+import * as reading from './statements/read.ts'
+import * as registering from './statements/registry.ts'
+import * as settling from './statements/settle.ts'
+import * as counting from './statements/statistics.ts'
+import * as suspecting from './statements/suspect.ts'
+import * as unrouted from './statements/unrouted.ts'
+import { SqliteTransactions } from './transactions.ts'
+
+const CAPABILITIES: StoreCapabilities = Object.freeze({
+  commitOrder: true,
+  embedded: true,
+  synchronous: true,
+  // Writers exclude each other, so a second flush would only wait for the first.
+  parallelSettles: 1,
+})
+
+export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
+  readonly name = 'sqlite'
+  readonly capabilities = CAPABILITIES
+  readonly transactions: SqliteTransactions<Tx>
+  readonly lanes: LaneStore
+  readonly queue: QueueStore
+  readonly registry: Registry
+  readonly schema: Schema
+  readonly inspection: Inspection
+  readonly operations: Operations
+  readonly maintenance: Maintenance
+  readonly #database: SqliteDatabase
+  readonly #tables: Tables
+
+  constructor(options: ResolvedSqliteOptions) {
+    const database = new SqliteDatabase(options)
+    const tables = tablesOf(options.prefix)
+    this.#database = database
+    this.#tables = tables
+    this.transactions = new SqliteTransactions<Tx>(database)
+    this.schema = schemaRole(database, tables)
+    this.lanes = laneRole(database, tables)
+    this.queue = queueRole(database, tables)
+    this.registry = registryRole(database, tables)
+    this.inspection = inspectionRole(database, tables)
+    this.operations = operationsRole(database, tables)
+    this.maintenance = maintenanceRole(database, tables)
+  }
+
+  open(context: StoreContext): Promise<void> {
+    return this.#database.open(context)
+  }
+
+  close(): Promise<void> {
+    return this.#database.close()
+  }
+
+  async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
+    const answers: (readonly SqlRow[] | undefined)[] = []
+    for (const { sql, params } of insertStatements(this.#tables, request))
+      answers.push(await executor.run(sql, params))
+    return insertResult(request, answers)
+  }
+
+  insertSync(executor: SqlExecutor, request: InsertRequest): InsertResult {
+    const { runSync } = executor
+    if (runSync === undefined) {
+      throw new StoreError(
+        ERROR_CODES.unsupported,
+        'This client is asynchronous; use publish instead of publishSync.',
+      )
+    }
+    const statements = insertStatements(this.#tables, request)
+    return insertResult(
+      request,
+      statements.map(({ sql, params }) => runSync(sql, params)),
+    )
+  }
+}
+
+const laneRole = (database: SqliteDatabase, t: Tables): LaneStore => ({
+  register: (worker) => database.write((c) => laneStatements.register(c, t, worker)),
+  renew: (workerId, leaseMs) => database.write((c) => laneStatements.renew(c, t, workerId, leaseMs)),
+  async survey(workerId, destinations) {
+    // Surveys are frequent and fencing is rare, so the write lock is asked for only when there is something to fence.
+    const quick = await database.read((c) =>
+      laneStatements.hasExpiredWorkers(c, t) ? null : laneStatements.survey(c, t, workerId, destinations),
+    )
+    if (quick !== null) return quick
+    return database.write((c) => {
+      laneStatements.fenceExpired(c, t)
+      return laneStatements.survey(c, t, workerId, destinations)
+    })
+  },
+  take: (workerId, destination, atMost) =>
+    database.write((c) => laneStatements.take(c, t, workerId, destination, atMost)),
+  giveUp: (workerId, destination, lanes) =>
+    database.write((c) => laneStatements.giveUp(c, t, workerId, destination, lanes)),
+  retire: (workerId) => database.write((c) => laneStatements.retire(c, t, workerId)),
+})
+
+const queueRole = (database: SqliteDatabase, t: Tables): QueueStore => ({
+  read: (request) => database.read((c) => reading.read(c, t, request)),
+  readByIds: (destination, ids) => database.read((c) => reading.readByIds(c, t, destination, ids)),
+  claim: (workerId, ids, aheadLimit) => database.read((c) => claims.claim(c, t, workerId, ids, aheadLimit)),
+  suspect: (request) => database.write((c) => suspecting.suspect(c, t, request)),
+  extend: (hot, leaseMs) => database.write((c) => extending.extend(c, t, hot, leaseMs)),
+  hold: (workerId, destination, ids) => database.write((c) => holding.hold(c, t, workerId, destination, ids)),
+  settle: (request) => database.write((c) => settling.settle(c, t, request)),
+  readUnrouted: (limit) => database.read((c) => unrouted.readUnrouted(c, t, limit)),
+  expand: (request) => database.write((c) => unrouted.expand(c, t, request)),
+})
+
+const registryRole = (database: SqliteDatabase, t: Tables): Registry => ({
+  async declare(destinations) {
+    const state = await database.read((c) => registering.load(c, t))
+    if (registering.changedDeclarations(state, destinations).length === 0) return state
+    return database.write((c) => registering.declare(c, t, destinations))
+  },
+  load: () => database.read((c) => registering.load(c, t)),
+  configure: (name, change, by) => database.write((c) => registering.configure(c, t, name, change, by)),
+  findUnreconciled: (destination, limit) =>
+    database.read((c) => registering.findUnreconciled(c, t, destination, limit)),
+  reconcile: (destination, deliveries, scannedTo) =>
+    database.write((c) => registering.reconcile(c, t, destination, deliveries, scannedTo)),
+})
+
+const inspectionRole = (database: SqliteDatabase, t: Tables): Inspection => ({
+  list: (query) => database.read((c) => list(c, t, query)),
+  event: (eventId) => database.read((c) => inspecting.event(c, t, eventId)),
+  eventOfDelivery: (deliveryId) => database.read((c) => inspecting.eventOfDelivery(c, t, deliveryId)),
+  counts: () => database.read((c) => inspecting.counts(c, t)),
+  blockedKeys: (query) => database.read((c) => inspecting.blockedKeys(c, t, query)),
+  audit: ({ limit }) => database.read((c) => audit.readAudit(c, t, limit)),
+  workers: () => database.read((c) => inspecting.workers(c, t)),
+})
+
+const operationsRole = (database: SqliteDatabase, t: Tables): Operations => {
+  let generator: (() => string) | null = null
+  const newId = (): string => {
+    generator ??= createIdGenerator(database.context.runtime)
+    return generator()
+  }
+  return {
+    redrive: (target, act) => database.write((c) => operating.redrive(c, t, target, act, newId)),
+    replay: (target, act) => database.write((c) => operating.replay(c, t, target, act, newId)),
+    discard: (target, act) => database.write((c) => operating.discard(c, t, target, act)),
+    edit: (deliveryId, replacement, newDeliveryId, act) =>
+      database.write((c) => operating.edit(c, t, deliveryId, replacement, newDeliveryId, act)),
+  }
+}
+
+const maintenanceRole = (database: SqliteDatabase, t: Tables): Maintenance => {
+  // Where the walk over old events goes on. Losing it with the process only means to begin again.
+  let walkFrom = 0n
+  return {
+    async cleanup(request) {
+      const step = await database.write((c) => cleaning.cleanup(c, t, request, walkFrom))
+      walkFrom = step.walkFrom
+      return step.result
+    },
+    recordStatistics: (keepMinutes) => database.write((c) => counting.recordStatistics(c, t, keepMinutes)),
+    takeDuty: (name, workerId) => database.write((c) => counting.takeDuty(c, t, name, workerId)),
+    finishDuty: (name, workerId) => database.write((c) => counting.finishDuty(c, t, name, workerId)),
+  }
+}

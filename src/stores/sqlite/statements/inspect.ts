@@ -1,0 +1,147 @@
+/** What operators look at beside the pages of deliveries. */
+
+import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
+import { DELIVERY_STATUS, type DeliveryStatus, statusName } from '../../../core/model/delivery.ts'
+import type { EventRecord } from '../../../core/model/event.ts'
+import { uuidToBytes } from '../../../core/model/uuid.ts'
+import type { BlockedKey, DestinationCounts, EventDetail, WorkerView } from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { SqliteConnection } from '../connection.ts'
+import { decodeView, viewSelect } from './delivery-view.ts'
+import { decodeEvent, EVENT_FIELDS } from './event-row.ts'
+import { asId, asNumber, asText, asTextOrNull, NOW, sqlText } from './sql-text.ts'
+
+const EVENT = sqlText((t) => `SELECT ${EVENT_FIELDS} FROM ${t.events} AS e WHERE e.id = ?`)
+
+const DELIVERIES = sqlText(
+  (t) => `${viewSelect(t, 'deliveries')} WHERE d.event_id = ?1
+UNION ALL ${viewSelect(t, 'finished')} WHERE d.event_id = ?1
+ORDER BY 4, 5`,
+)
+
+const ATTEMPTS = sqlText(
+  (t) => `SELECT a.delivery_id, a.attempt, a.at, a.worker, a.duration_ms, a.code, a.message, a.stack
+FROM (SELECT id FROM ${t.deliveries} WHERE event_id = ?1 UNION ALL SELECT id FROM ${t.finished} WHERE event_id = ?1) AS d
+CROSS JOIN ${t.attempts} AS a ON a.delivery_id = d.id ORDER BY a.delivery_id, a.attempt`,
+)
+
+const BY_DELIVERY = sqlText(
+  (t) => `SELECT ${EVENT_FIELDS} FROM ${t.events} AS e WHERE e.id = coalesce(
+  (SELECT event_id FROM ${t.deliveries} WHERE id = ?1), (SELECT event_id FROM ${t.finished} WHERE id = ?1))`,
+)
+
+const readable = (row: readonly unknown[]): EventRecord => {
+  const decoded = decodeEvent(row, 0)
+  if (decoded.event !== null) return decoded.event
+  const eventId = asId(row[0])
+  throw new StoreError(ERROR_CODES.undecodable, `Event ${eventId}: ${decoded.problem}`, { eventId })
+}
+
+export const eventOfDelivery = (c: SqliteConnection, t: Tables, deliveryId: string): EventRecord | null => {
+  const [row] = c.rows(BY_DELIVERY(t), [uuidToBytes(deliveryId)])
+  return row === undefined ? null : readable(row)
+}
+
+export const event = (c: SqliteConnection, t: Tables, eventId: string): EventDetail | null => {
+  const id = uuidToBytes(eventId)
+  const [row] = c.rows(EVENT(t), [id])
+  if (row === undefined) return null
+  const attempts = c.rows(ATTEMPTS(t), [id]).map((attempt) => ({
+    deliveryId: asId(attempt[0]),
+    attempt: asNumber(attempt[1]),
+    atMs: asNumber(attempt[2]),
+    worker: asText(attempt[3]),
+    durationMs: asNumber(attempt[4]),
+    code: asTextOrNull(attempt[5]),
+    message: asText(attempt[6]),
+    stack: asTextOrNull(attempt[7]),
+  }))
+  return { event: readable(row), deliveries: c.rows(DELIVERIES(t), [id]).map(decodeView), attempts }
+}
+
+const COUNTS = sqlText(
+  (t) => `SELECT destination, status, count(*) FROM ${t.deliveries} GROUP BY destination, status
+UNION ALL SELECT destination, status, count(*) FROM ${t.finished} GROUP BY destination, status
+UNION ALL SELECT name, 0, 0 FROM ${t.destinations}`,
+)
+
+/** The lowest pending row and the longest due retry or delayed one; claimed, held and dead ones do not count. */
+const LAG = sqlText(
+  (t) => `SELECT j.value,
+  (SELECT ${NOW} - created_at FROM ${t.deliveries} WHERE destination = j.value AND status = 0 AND available_at <= ${NOW} ORDER BY seq LIMIT 1),
+  (SELECT ${NOW} - available_at FROM ${t.deliveries} WHERE destination = j.value AND status IN (2, 5) AND available_at <= ${NOW} ORDER BY available_at LIMIT 1)
+FROM json_each(?) AS j`,
+)
+
+const noCounts = (): Record<DeliveryStatus, number> =>
+  Object.fromEntries(Object.keys(DELIVERY_STATUS).map((name) => [name, 0])) as Record<DeliveryStatus, number>
+
+export const counts = (c: SqliteConnection, t: Tables): readonly DestinationCounts[] => {
+  const byDestination = new Map<string, Record<DeliveryStatus, number>>()
+  for (const [name, status, count] of c.rows(COUNTS(t))) {
+    const destination = asText(name)
+    const entry = byDestination.get(destination) ?? noCounts()
+    byDestination.set(destination, entry)
+    entry[statusName(asNumber(status))] += asNumber(count)
+  }
+  const names = JSON.stringify([...byDestination.keys()])
+  const lags = new Map(
+    c.rows(LAG(t), [names]).map(([name, ...ages]) => {
+      const known = ages.filter((age) => age !== null).map(asNumber)
+      return [asText(name), known.length === 0 ? null : Math.max(0, ...known)] as const
+    }),
+  )
+  return [...byDestination]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([destination, entry]) => ({
+      destination,
+      counts: entry,
+      oldestLagMs: lags.get(destination) ?? null,
+    }))
+}
+
+/** Only heads that really keep somebody waiting; a retry with nothing behind it is not a blocked key. */
+const BLOCKED = sqlText(
+  (t) => `SELECT * FROM (
+  SELECT d.destination, d.key, d.id, d.status, d.attempts,
+    (SELECT count(*) FROM ${t.deliveries} AS w WHERE w.destination = d.destination AND w.key = d.key AND w.seq > d.seq
+      AND w.key IS NOT NULL AND w.status IN (0, 5) AND w.holds_key = 0 AND w.status = 0)
+    + (SELECT count(*) FROM ${t.deliveries} AS w WHERE w.destination = d.destination AND w.key = d.key AND w.seq > d.seq
+      AND w.holds_key = 1 AND w.status IN (0, 6)) AS waiting
+  FROM ${t.deliveries} AS d
+  WHERE d.status IN (2, 3, 5, 6) AND d.status IN (2, 3) AND d.holds_key = 1 AND (?1 IS NULL OR d.destination = ?1)
+    AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
+      AND h.holds_key = 1 AND h.status IN (2, 3) AND h.seq < d.seq)
+) WHERE waiting > 0 LIMIT ?2`,
+)
+
+export const blockedKeys = (
+  c: SqliteConnection,
+  t: Tables,
+  query: { readonly destination?: string; readonly limit: number },
+): readonly BlockedKey[] =>
+  c.rows(BLOCKED(t), [query.destination ?? null, query.limit]).map((row) => ({
+    destination: asText(row[0]),
+    key: asText(row[1]),
+    headDeliveryId: asId(row[2]),
+    headStatus: statusName(asNumber(row[3])),
+    headAttempts: asNumber(row[4]),
+    waiting: asNumber(row[5]),
+  }))
+
+const WORKERS = sqlText(
+  (t) => `SELECT w.id, w.name, w.started_at, w.expires_at - ${NOW}, w.fenced, w.destinations,
+  (SELECT count(*) FROM ${t.lanes} AS l WHERE l.worker_id = w.id AND l.lane >= 0)
+FROM ${t.workers} AS w ORDER BY w.started_at`,
+)
+
+export const workers = (c: SqliteConnection, t: Tables): readonly WorkerView[] =>
+  c.rows(WORKERS(t)).map((row) => ({
+    workerId: asText(row[0]),
+    name: asText(row[1]),
+    startedAtMs: asNumber(row[2]),
+    expiresInMs: Math.max(0, asNumber(row[3])),
+    fenced: asNumber(row[4]) === 1,
+    destinations: JSON.parse(asText(row[5])) as string[],
+    lanes: asNumber(row[6]),
+  }))

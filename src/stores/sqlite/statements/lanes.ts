@@ -1,0 +1,136 @@
+/** Workers and their lanes. A worker that was fenced changes nothing here either. */
+import { LANES } from '../../../core/model/lane.ts'
+import type { DestinationSurvey, LaneSurvey, TakenLane, WorkerRegistration } from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { SqliteConnection } from '../connection.ts'
+import { asNumber, asText, NOW, sqlText, workerIsAlive } from './sql-text.ts'
+
+/** A repeated registration extends the lease, unless the worker was fenced in between. */
+const REGISTER = sqlText(
+  (
+    t,
+  ) => `INSERT INTO ${t.workers} (id, name, started_at, expires_at, destinations) VALUES (?, ?, ${NOW}, ${NOW} + ?, ?)
+ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at WHERE fenced = 0`,
+)
+
+const RENEW = sqlText(
+  (t) => `UPDATE ${t.workers} SET expires_at = ${NOW} + ? WHERE id = ? AND fenced = 0 RETURNING 1`,
+)
+
+const EXPIRED = sqlText(
+  (t) => `SELECT EXISTS (SELECT 1 FROM ${t.workers} WHERE fenced = 0 AND expires_at <= ${NOW})`,
+)
+
+const FENCE = sqlText((t) => `UPDATE ${t.workers} SET fenced = 1 WHERE fenced = 0 AND expires_at <= ${NOW}`)
+
+/** A lane is free without an owner, and when its owner was fenced or its row is gone. */
+const isFree = (t: Tables): string =>
+  `(l.worker_id IS NULL OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS w WHERE w.id = l.worker_id AND w.fenced = 0))`
+
+const ALIVE = sqlText((t) => `SELECT ${workerIsAlive(t)}`)
+
+const SERVING = sqlText(
+  (t) => `SELECT s.value, count(*) FROM ${t.workers} AS w, json_each(w.destinations) AS s
+WHERE w.fenced = 0 AND s.value IN (SELECT value FROM json_each(?)) GROUP BY s.value`,
+)
+
+const LANES_OF = sqlText(
+  (t) => `SELECT l.destination, l.lane, l.worker_id = ?, ${isFree(t)} FROM ${t.lanes} AS l
+WHERE l.destination IN (SELECT value FROM json_each(?)) AND l.lane >= 0 ORDER BY l.lane`,
+)
+
+const FREE = sqlText(
+  (t) => `SELECT l.lane, l.worker_id IS NULL FROM ${t.lanes} AS l
+WHERE l.destination = ? AND l.lane >= 0 AND ${isFree(t)} ORDER BY l.lane LIMIT ?`,
+)
+
+const TAKE = sqlText(
+  (t) =>
+    `UPDATE ${t.lanes} SET worker_id = ? WHERE destination = ? AND lane IN (SELECT value FROM json_each(?))`,
+)
+
+const GIVE_UP = sqlText(
+  (t) => `UPDATE ${t.lanes} SET worker_id = NULL
+WHERE destination = ? AND worker_id = ? AND lane IN (SELECT value FROM json_each(?)) AND lane >= 0 AND ${workerIsAlive(t)}`,
+)
+
+const FREE_ALL = sqlText(
+  (t) => `UPDATE ${t.lanes} SET worker_id = NULL WHERE worker_id = ? AND ${workerIsAlive(t)}`,
+)
+
+/** A fenced worker's row stays: its lanes must be taken over as unclean. Cleaning removes it later. */
+const REMOVE = sqlText((t) => `DELETE FROM ${t.workers} WHERE id = ? AND fenced = 0`)
+
+export const isWorkerAlive = (c: SqliteConnection, t: Tables, workerId: string): boolean =>
+  asNumber(c.rows(ALIVE(t), [workerId])[0]?.[0]) === 1
+
+export const register = (c: SqliteConnection, t: Tables, worker: WorkerRegistration): void => {
+  const destinations = JSON.stringify(worker.destinations)
+  c.rows(REGISTER(t), [worker.workerId, worker.name, worker.leaseMs, destinations])
+}
+
+export const renew = (c: SqliteConnection, t: Tables, workerId: string, leaseMs: number): boolean =>
+  c.rows(RENEW(t), [leaseMs, workerId]).length === 1
+
+export const hasExpiredWorkers = (c: SqliteConnection, t: Tables): boolean =>
+  asNumber(c.rows(EXPIRED(t))[0]?.[0]) === 1
+
+/** Writers exclude each other, so no settle is in progress while this one runs. */
+export const fenceExpired = (c: SqliteConnection, t: Tables): void => {
+  c.rows(FENCE(t))
+}
+
+export const survey = (
+  c: SqliteConnection,
+  t: Tables,
+  workerId: string,
+  destinations: readonly string[],
+): LaneSurvey => {
+  const names = JSON.stringify(destinations)
+  const alive = isWorkerAlive(c, t, workerId)
+  const workers = new Map(c.rows(SERVING(t), [names]).map(([name, count]) => [asText(name), asNumber(count)]))
+  const found = new Map<string, { mine: number[]; free: number }>()
+  for (const [destination, lane, isMine, free] of c.rows(LANES_OF(t), [workerId, names])) {
+    const entry = found.get(asText(destination)) ?? { mine: [], free: 0 }
+    found.set(asText(destination), entry)
+    // Lanes of a fenced worker are nobody's, even if that worker is the one who asks.
+    if (asNumber(free) === 1) entry.free += 1
+    else if (isMine !== null && asNumber(isMine) === 1) entry.mine.push(asNumber(lane))
+  }
+  const surveys = destinations.map((destination): [string, DestinationSurvey] => {
+    const { mine = [], free = 0 } = found.get(destination) ?? {}
+    return [destination, { workers: workers.get(destination) ?? 0, mine, free }]
+  })
+  return { alive, destinations: new Map(surveys) }
+}
+
+export const take = (
+  c: SqliteConnection,
+  t: Tables,
+  workerId: string,
+  destination: string,
+  atMost: number,
+): readonly TakenLane[] => {
+  if (!isWorkerAlive(c, t, workerId)) return []
+  const taken = c
+    .rows(FREE(t), [destination, Math.min(atMost, LANES)])
+    .map(([lane, clean]) => ({ lane: asNumber(lane), clean: asNumber(clean) === 1 }))
+  if (taken.length > 0)
+    c.rows(TAKE(t), [workerId, destination, JSON.stringify(taken.map(({ lane }) => lane))])
+  return taken
+}
+
+export const giveUp = (
+  c: SqliteConnection,
+  t: Tables,
+  workerId: string,
+  destination: string,
+  lanes: readonly number[],
+): void => {
+  c.rows(GIVE_UP(t), [destination, workerId, JSON.stringify(lanes), workerId])
+}
+
+export const retire = (c: SqliteConnection, t: Tables, workerId: string): void => {
+  c.rows(FREE_ALL(t), [workerId, workerId])
+  c.rows(REMOVE(t), [workerId])
+}

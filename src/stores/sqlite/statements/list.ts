@@ -1,0 +1,91 @@
+/**
+ * Pages of deliveries from both tables. The order is that of the delivery ids, which grow with time and are
+ * the primary key of both, so a page is a walk along it. States that are rare among many rows have an index
+ * of their own for that walk.
+ */
+import { Buffer } from 'node:buffer'
+import { InvalidOptionError } from '../../../core/errors.ts'
+import { DELIVERY_STATUS, type DeliveryStatus } from '../../../core/model/delivery.ts'
+import { isUuid, uuidToBytes } from '../../../core/model/uuid.ts'
+import type { DeliveryPage, DeliveryQuery, DeliveryView } from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { SqlValue } from '../../sql/sql-executor.ts'
+import type { SqliteConnection } from '../connection.ts'
+import { decodeView, viewSelect } from './delivery-view.ts'
+import { NOW } from './sql-text.ts'
+
+const UNFINISHED: readonly DeliveryStatus[] = ['pending', 'retry', 'dead', 'scheduled', 'held']
+const FINISHED: readonly DeliveryStatus[] = ['done', 'discarded']
+
+interface Walk {
+  readonly table: 'deliveries' | 'finished'
+  readonly where: string
+}
+
+/** One walk per table, or one per state where that state has its own index. */
+const walksOf = (wanted: ReadonlySet<DeliveryStatus>): readonly Walk[] => {
+  const unfinished = UNFINISHED.filter((status) => wanted.has(status))
+  const finished = FINISHED.filter((status) => wanted.has(status))
+  const code = (status: DeliveryStatus): string => `d.status = ${DELIVERY_STATUS[status]}`
+  const either = (statuses: readonly DeliveryStatus[]): string =>
+    `d.status IN (${statuses.map((status) => DELIVERY_STATUS[status]).join(', ')})`
+  const walks: Walk[] = []
+  if (unfinished.includes('pending')) walks.push({ table: 'deliveries', where: either(unfinished) })
+  // The list is repeated as the index has it, which is how SQLite knows that the index will do.
+  else
+    for (const status of unfinished)
+      walks.push({ table: 'deliveries', where: `${code(status)} AND d.status IN (2, 3, 5, 6)` })
+  if (finished.includes('done')) walks.push({ table: 'finished', where: either(finished) })
+  else if (finished.length > 0) walks.push({ table: 'finished', where: code('discarded') })
+  return walks
+}
+
+const LOWEST = new Uint8Array(16)
+const HIGHEST = new Uint8Array(16).fill(255)
+
+const cursorOf = (query: DeliveryQuery): Uint8Array => {
+  if (query.after === undefined) return query.order === 'oldest' ? LOWEST : HIGHEST
+  if (isUuid(query.after)) return uuidToBytes(query.after)
+  throw new InvalidOptionError('after must be the `next` of an earlier page', {
+    option: 'after',
+    value: query.after,
+  })
+}
+
+/** The statement's columns are fixed; only values come from outside, and those are bound. */
+const filtersOf = (
+  query: DeliveryQuery,
+): { readonly where: string; readonly params: readonly SqlValue[] } => {
+  const filters: [string, SqlValue][] = []
+  if (query.destination !== undefined) filters.push(['d.destination = ?', query.destination])
+  if (query.key !== undefined) filters.push(['d.key = ?', query.key])
+  if (query.type !== undefined) filters.push(['e.type = ?', query.type])
+  if (query.tenantId !== undefined) filters.push(['e.tenant_id = ?', query.tenantId])
+  if (query.olderThanMs !== undefined) filters.push([`d.created_at <= ${NOW} - ?`, query.olderThanMs])
+  if (query.newerThanMs !== undefined) filters.push([`d.created_at >= ${NOW} - ?`, query.newerThanMs])
+  return {
+    where: filters.map(([text]) => ` AND ${text}`).join(''),
+    params: filters.map(([, value]) => value),
+  }
+}
+
+const compareIds = (a: DeliveryView, b: DeliveryView): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+
+export const list = (c: SqliteConnection, t: Tables, query: DeliveryQuery): DeliveryPage => {
+  const oldestFirst = query.order === 'oldest'
+  const cursor = cursorOf(query)
+  const { where, params } = filtersOf(query)
+  const range = oldestFirst ? 'd.id > ? ORDER BY d.id' : 'd.id < ? ORDER BY d.id DESC'
+  const found = walksOf(new Set(query.status ?? [...UNFINISHED, ...FINISHED])).flatMap((walk) =>
+    c
+      .rows(`${viewSelect(t, walk.table)}\nWHERE ${walk.where}${where} AND ${range} LIMIT ?`, [
+        ...params,
+        Buffer.from(cursor),
+        query.limit + 1,
+      ])
+      .map(decodeView),
+  )
+  found.sort(oldestFirst ? compareIds : (a, b) => compareIds(b, a))
+  const deliveries = found.slice(0, query.limit)
+  return { deliveries, next: found.length > query.limit ? (deliveries.at(-1)?.id ?? null) : null }
+}

@@ -1,0 +1,193 @@
+/** What operators do: redrive, replay, discard, edit. Each in one transaction with its audit row. */
+import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
+import { uuidToBytes, uuidToHex } from '../../../core/model/uuid.ts'
+import type { NewEvent, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { SqlValue } from '../../sql/sql-executor.ts'
+import type { SqliteConnection } from '../connection.ts'
+import { writeAudit } from './audit.ts'
+import { type KeyOf, promote } from './hold.ts'
+import { eventStatement } from './insert.ts'
+import { asId, asNumber, asText, IDS, idList, NOW, sqlText } from './sql-text.ts'
+
+/** After an operator's discard as many rows of a key go on at once as a settle would let. */
+const PROMOTE_LIMIT = 100
+
+/** `d` is the delivery, `e` its event. At least one field narrows the target: nobody means "everything". */
+const matching = (
+  target: OperationTarget,
+): { readonly where: string; readonly params: readonly SqlValue[] } => {
+  const filters: [string, SqlValue][] = []
+  if (target.deliveryIds !== undefined) filters.push([`d.id IN ${IDS}`, idList(target.deliveryIds)])
+  if (target.eventIds !== undefined) filters.push([`d.event_id IN ${IDS}`, idList(target.eventIds)])
+  if (target.destination !== undefined) filters.push(['d.destination = ?', target.destination])
+  if (target.key !== undefined) filters.push(['d.key = ?', target.key])
+  if (target.type !== undefined) filters.push(['e.type = ?', target.type])
+  if (target.tenantId !== undefined) filters.push(['e.tenant_id = ?', target.tenantId])
+  if (filters.length === 0) {
+    throw new StoreError(
+      ERROR_CODES.conflict,
+      'An operation needs a target: ids, a destination, a type, a key or a tenant.',
+    )
+  }
+  return { where: filters.map(([text]) => text).join(' AND '), params: filters.map(([, value]) => value) }
+}
+
+const select = (
+  c: SqliteConnection,
+  t: Tables,
+  table: 'deliveries' | 'finished',
+  target: OperationTarget,
+  condition: string,
+  order: string,
+): readonly string[] => {
+  const { where, params } = matching(target)
+  // Only filters on the event need the event.
+  const join =
+    target.type === undefined && target.tenantId === undefined
+      ? ''
+      : ` JOIN ${t.events} AS e ON e.id = d.event_id`
+  const sql = `SELECT d.id FROM ${t[table]} AS d${join} WHERE ${condition} AND ${where} ORDER BY ${order} LIMIT ?`
+  return c.rows(sql, [...params, target.limit]).map(([id]) => asId(id))
+}
+
+/** The next run of an event for a destination, whatever became of the earlier ones. */
+const nextRun = (t: Tables): string => `1 + max(
+  coalesce((SELECT max(r.run) FROM ${t.deliveries} AS r WHERE r.event_id = d.event_id AND r.destination = d.destination), 0),
+  coalesce((SELECT max(r.run) FROM ${t.finished} AS r WHERE r.event_id = d.event_id AND r.destination = d.destination), 0))`
+
+const ARCHIVE = sqlText(
+  (
+    t,
+  ) => `INSERT INTO ${t.finished} (id, event_id, seq, destination, run, lane, key, status, attempts, suspicions, size, created_at, finished_at, settled_by)
+SELECT id, event_id, seq, destination, run, lane, key, 4, attempts, suspicions, size, created_at, ${NOW}, ?
+FROM ${t.deliveries} WHERE id IN ${IDS}`,
+)
+
+/**
+ * The row becomes its own next run: same place, nothing spent. If later rows wait for it in the database
+ * they go on waiting, now for a row that will be sent.
+ */
+const NEW_RUN = sqlText(
+  (
+    t,
+  ) => `UPDATE ${t.deliveries} AS d SET id = j.new_id, run = ${nextRun(t)}, status = 0, attempts = 0, suspicions = 0,
+  available_at = ${NOW}, token = NULL, created_at = ${NOW}, settled_by = NULL, settled_at = NULL
+FROM (SELECT unhex(value->>0) AS id, unhex(value->>1) AS new_id FROM json_each(?)) AS j
+WHERE d.id = j.id AND d.status = 3`,
+)
+
+const pairs = (ids: readonly string[], newId: () => string): string =>
+  JSON.stringify(ids.map((id) => [uuidToHex(id), uuidToHex(newId())]))
+
+export const redrive = (
+  c: SqliteConnection,
+  t: Tables,
+  target: OperationTarget,
+  act: OperatorAct,
+  newId: () => string,
+): number => {
+  const ids = select(c, t, 'deliveries', target, 'd.status = 3 AND d.status IN (2, 3, 5, 6)', 'd.seq')
+  if (ids.length > 0) {
+    c.rows(ARCHIVE(t), ['redrive', idList(ids)])
+    c.rows(NEW_RUN(t), [pairs(ids, newId)])
+  }
+  writeAudit(c, t, 'redrive', target, ids.length, act)
+  return ids.length
+}
+
+const REPLAY = sqlText(
+  (
+    t,
+  ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)
+SELECT unhex(j.value->>1), d.event_id, d.seq, d.destination, ${nextRun(t)}, d.lane, d.key, 0, ${NOW}, d.size, ${NOW}
+FROM json_each(?) AS j CROSS JOIN ${t.finished} AS d ON d.id = unhex(j.value->>0)`,
+)
+
+/** The latest run only, and only while no other run is unfinished: repeating a replay adds nothing. */
+const replayable = (t: Tables): string => `d.status = 1
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS l WHERE l.event_id = d.event_id AND l.destination = d.destination AND l.status = 1 AND l.run > d.run)
+  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.event_id = d.event_id AND u.destination = d.destination)`
+
+export const replay = (
+  c: SqliteConnection,
+  t: Tables,
+  target: OperationTarget,
+  act: OperatorAct,
+  newId: () => string,
+): number => {
+  const ids = select(c, t, 'finished', target, replayable(t), 'd.id')
+  if (ids.length > 0) c.rows(REPLAY(t), [pairs(ids, newId)])
+  writeAudit(c, t, 'replay', target, ids.length, act)
+  return ids.length
+}
+
+const REMOVE = sqlText(
+  (t) => `DELETE FROM ${t.deliveries} WHERE id IN ${IDS} RETURNING destination, key, holds_key`,
+)
+
+const NOT_CLAIMED = `NOT (d.status = 0 AND d.token IS NOT NULL AND d.available_at > ${NOW})`
+
+export const discard = (
+  c: SqliteConnection,
+  t: Tables,
+  target: OperationTarget,
+  act: OperatorAct,
+): number => {
+  const ids = select(c, t, 'deliveries', target, NOT_CLAIMED, 'd.seq')
+  if (ids.length > 0) {
+    const list = idList(ids)
+    c.rows(ARCHIVE(t), ['discard', list])
+    const keys: KeyOf[] = c
+      .rows(REMOVE(t), [list])
+      .filter(([, , holdsKey]) => asNumber(holdsKey) === 1)
+      .map(([destination, key]) => ({ destination: asText(destination), key: asText(key) }))
+    promote(c, t, keys, PROMOTE_LIMIT)
+  }
+  writeAudit(c, t, 'discard', target, ids.length, act)
+  return ids.length
+}
+
+const DEAD = sqlText((t) => `SELECT event_id FROM ${t.deliveries} WHERE id = ? AND status = 3`)
+
+const EDITED = sqlText(
+  (t) => `SELECT 1 FROM ${t.deliveries} WHERE id = ?1 AND event_id = ?2
+UNION ALL SELECT 1 FROM ${t.finished} WHERE id = ?1 AND event_id = ?2`,
+)
+
+const REPLACE = sqlText(
+  (
+    t,
+  ) => `UPDATE ${t.deliveries} SET id = ?, event_id = ?, run = 1, size = ?, status = 0, attempts = 0, suspicions = 0,
+  available_at = ${NOW}, token = NULL, created_at = ${NOW}, settled_by = NULL, settled_at = NULL
+WHERE id = ? AND status = 3`,
+)
+
+export const edit = (
+  c: SqliteConnection,
+  t: Tables,
+  deliveryId: string,
+  replacement: NewEvent,
+  newDeliveryId: string,
+  act: OperatorAct,
+): void => {
+  const [oldId, newId, eventId] = [deliveryId, newDeliveryId, replacement.id].map(uuidToBytes) as [
+    Uint8Array,
+    Uint8Array,
+    Uint8Array,
+  ]
+  if (c.rows(EDITED(t), [newId, eventId]).length > 0) return
+  const [dead] = c.rows(DEAD(t), [oldId])
+  if (dead === undefined) {
+    throw new StoreError(
+      ERROR_CODES.conflict,
+      `Delivery ${deliveryId} is not dead, so it cannot be edited.`,
+      { deliveryId },
+    )
+  }
+  const { sql, params } = eventStatement(t, { ...replacement, replacesId: asId(dead[0]) })
+  c.rows(sql, params)
+  c.rows(ARCHIVE(t), ['edit', idList([deliveryId])])
+  c.rows(REPLACE(t), [newId, eventId, replacement.size, oldId])
+  writeAudit(c, t, 'edit', { deliveryIds: [deliveryId], replacedBy: replacement.id }, 1, act)
+}

@@ -1,0 +1,195 @@
+/**
+ * The cold path's read. All parts see one snapshot (the caller opens the read transaction). Bytes are bounded
+ * by a running sum in the database, so payloads beyond the bound are never even loaded.
+ */
+
+import { UNROUTED } from '../../../core/model/delivery.ts'
+import { LANES } from '../../../core/model/lane.ts'
+import type { ReadRequest, ReadResult, StoredDelivery, SweptDelivery } from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { SqliteConnection } from '../connection.ts'
+import { decodeEvent, EVENT_FIELDS } from './event-row.ts'
+import { asBigInt, asId, asNumber, asText, asTextOrNull, IDS, idList, NOW, sqlText } from './sql-text.ts'
+
+/** A lane is one of 64 bits. An integer parameter keeps the text the same for every set of lanes. */
+export const laneMask = (lanes: readonly number[] | null): bigint => {
+  if (lanes === null) return -1n
+  let mask = 0n
+  for (const lane of lanes) {
+    if (!Number.isInteger(lane) || lane < 0 || lane >= LANES) throw new RangeError(`there is no lane ${lane}`)
+    mask |= 1n << BigInt(lane)
+  }
+  return BigInt.asIntN(64, mask)
+}
+
+const IN_LANES = '((? >> lane) & 1) = 1'
+
+/** A holder of the row's key: a retry, a dead head that blocks, or rows that were held. */
+export const holder = (t: Tables, statuses: string, seq: string): string =>
+  `EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
+    AND h.holds_key = 1 AND h.status IN (${statuses})${seq})`
+
+const BEFORE = ' AND h.seq < d.seq'
+
+/** An unrouted row holds its key everywhere, unless it is delayed and not yet due. */
+const unroutedHolder = (t: Tables, seq: string): string =>
+  `EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL
+    AND u.status IN (0, 5) AND (u.status = 0 OR u.available_at <= ${NOW})${seq})`
+
+/**
+ * Does somebody come first? A delayed row ranks when it is due, so every holder does. A retry waits for
+ * earlier retries and dead heads but not for held rows, because those wait for it.
+ */
+const behind = (t: Tables): string => `CASE WHEN d.key IS NULL THEN 0
+  WHEN d.status = 5 THEN ${holder(t, '2, 3, 6', '')} OR ${unroutedHolder(t, '')}
+  WHEN d.status = 2 THEN ${holder(t, '2, 3', BEFORE)} OR ${unroutedHolder(t, ' AND u.seq < d.seq')}
+  ELSE ${holder(t, '2, 3, 6', BEFORE)} OR ${unroutedHolder(t, ' AND u.seq < d.seq')} END`
+
+const DELIVERY_FIELDS =
+  'd.id, d.seq, d.destination, d.run, d.lane, d.key, d.attempts, d.suspicions, d.status, d.token, d.holds_key, d.size'
+const DELIVERY_COLUMNS = DELIVERY_FIELDS.replaceAll('d.', '')
+const EVENT_AT = 14
+
+/** Rows that do not fit come back without their event: they only say that there is more. */
+const bounded = (
+  t: Tables,
+  order: string,
+  where: string,
+): string => `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, d.fits, ${EVENT_FIELDS}
+FROM (
+  SELECT *, n <= ? AND (total <= ? OR n = ?) AS fits FROM (
+    SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total FROM (
+      SELECT ${DELIVERY_COLUMNS}, event_id, available_at FROM ${t.deliveries} WHERE ${where} ORDER BY ${order} LIMIT ?
+    ) WINDOW w AS (ORDER BY ${order} ROWS UNBOUNDED PRECEDING)
+  )
+) AS d LEFT JOIN ${t.events} AS e ON d.fits AND e.id = d.event_id
+ORDER BY d.n`
+
+const DUE = sqlText((t) =>
+  bounded(
+    t,
+    'available_at',
+    `destination = ? AND status IN (2, 5) AND available_at <= ${NOW} AND ${IN_LANES}`,
+  ),
+)
+
+const FRESH = sqlText((t) =>
+  bounded(
+    t,
+    'seq',
+    `destination = ? AND status = 0 AND seq > ? AND available_at <= ${NOW} AND ${IN_LANES} AND created_at BETWEEN ${NOW} - ? AND ${NOW} - ?`,
+  ),
+)
+
+/** Longer than any clock goes back. */
+const NO_WINDOW_MS = Number.MAX_SAFE_INTEGER
+
+const SWEEP = sqlText(
+  (t) => `SELECT id, seq FROM ${t.deliveries}
+WHERE destination = ? AND status = 0 AND seq <= ? AND available_at <= ${NOW} AND ${IN_LANES}
+ORDER BY seq LIMIT ?`,
+)
+
+const earliest = (t: Tables, where: string): string =>
+  `(SELECT available_at FROM ${t.deliveries} WHERE destination = ? AND ${where} AND available_at > ${NOW} AND ${IN_LANES} ORDER BY available_at LIMIT 1)`
+
+/** Unrouted rows whose event is gone cannot be expanded; cleaning makes them dead. */
+export const unroutedDue = (t: Tables, status: string): string =>
+  `SELECT u.id, u.seq FROM ${t.deliveries} AS u JOIN ${t.events} AS e ON e.id = u.event_id
+WHERE u.destination = '${UNROUTED}' AND u.status ${status} AND u.available_at <= ${NOW}`
+
+const OUTLOOK = sqlText(
+  (
+    t,
+  ) => `SELECT ${NOW}, ${earliest(t, 'status IN (2, 5)')}, ${earliest(t, 'status = 0 AND token IS NOT NULL')},
+  EXISTS (${unroutedDue(t, '= 0')}) OR EXISTS (${unroutedDue(t, 'IN (2, 5)')})`,
+)
+
+const BY_IDS = sqlText(
+  (t) => `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, 1, ${EVENT_FIELDS}
+FROM ${t.deliveries} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id
+WHERE d.id IN ${IDS} AND d.destination = ? AND d.status = 0 AND d.available_at <= ${NOW}
+ORDER BY d.seq`,
+)
+
+const STATUS = new Map<number, StoredDelivery['status']>([
+  [0, 'pending'],
+  [2, 'retry'],
+  [5, 'scheduled'],
+])
+
+const decode = (row: readonly unknown[]): StoredDelivery => ({
+  id: asId(row[0]),
+  seq: asBigInt(row[1]),
+  destination: asText(row[2]),
+  run: asNumber(row[3]),
+  lane: asNumber(row[4]),
+  key: asTextOrNull(row[5]),
+  attempts: asNumber(row[6]),
+  suspicions: asNumber(row[7]),
+  status: STATUS.get(asNumber(row[8])) ?? 'pending',
+  token: asTextOrNull(row[9]),
+  holdsKey: asNumber(row[10]) === 1,
+  size: asNumber(row[11]),
+  behind: asNumber(row[12]) === 1,
+  ...decodeEvent(row, EVENT_AT),
+})
+
+const fitting = (
+  rows: readonly (readonly unknown[])[],
+): { readonly taken: StoredDelivery[]; readonly more: boolean } => {
+  const taken = rows.filter((row) => asNumber(row[13]) === 1).map(decode)
+  return { taken, more: taken.length < rows.length }
+}
+
+const sumSizes = (deliveries: readonly StoredDelivery[]): number =>
+  deliveries.reduce((sum, { size }) => sum + size, 0)
+
+const untilNextDue = ([now, retry, hot]: readonly unknown[]): number | null => {
+  const times = [retry, hot].filter((time) => time !== null).map(asNumber)
+  return times.length === 0 ? null : Math.max(0, Math.min(...times) - asNumber(now))
+}
+
+export const read = (c: SqliteConnection, t: Tables, request: ReadRequest): ReadResult => {
+  const { destination, after, limit, maxBytes } = request
+  const mask = laneMask(request.lanes)
+  const due = fitting(c.rows(DUE(t), [limit, maxBytes, 1, destination, mask, limit + 1]))
+  const left = limit - due.taken.length
+  // One row is always returned, but only one: what is due took that right already if there is any.
+  const always = due.taken.length === 0 ? 1 : 0
+  const fresh = fitting(
+    c.rows(FRESH(t), [
+      left,
+      maxBytes - sumSizes(due.taken),
+      always,
+      destination,
+      after,
+      mask,
+      request.windowMs > 0 ? request.windowMs : NO_WINDOW_MS,
+      request.skipRecentMs,
+      left + 1,
+    ]),
+  )
+  const swept: SweptDelivery[] | null = request.sweep
+    ? c
+        .rows(SWEEP(t), [destination, after, mask, request.sweepLimit + 1])
+        .map((row) => ({ id: asId(row[0]), seq: asBigInt(row[1]) }))
+    : null
+  const [outlook = []] = c.rows(OUTLOOK(t), [destination, mask, destination, mask])
+  return {
+    due: due.taken,
+    fresh: fresh.taken,
+    swept: swept?.slice(0, request.sweepLimit) ?? null,
+    sweptMore: swept !== null && swept.length > request.sweepLimit,
+    more: due.more || fresh.more,
+    nextDueInMs: untilNextDue(outlook),
+    unrouted: asNumber(outlook[3]) === 1,
+  }
+}
+
+export const readByIds = (
+  c: SqliteConnection,
+  t: Tables,
+  destination: string,
+  ids: readonly string[],
+): readonly StoredDelivery[] => c.rows(BY_IDS(t), [idList(ids), destination]).map(decode)

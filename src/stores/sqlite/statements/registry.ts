@@ -1,0 +1,187 @@
+/** Destinations that exist, what they want to hear, and how far older publishers' events were made up for them. */
+import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
+import { UNROUTED } from '../../../core/model/delivery.ts'
+import { LANES } from '../../../core/model/lane.ts'
+import { uuidToHex } from '../../../core/model/uuid.ts'
+import type {
+  DestinationDeclaration,
+  DestinationSettings,
+  OperatorAct,
+  ReconcileBatch,
+  ReconciledDelivery,
+  RegistryState,
+} from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { SqliteConnection } from '../connection.ts'
+import { writeAudit } from './audit.ts'
+import { asBigInt, asId, asNumber, asText, asTextOrNull, NOW, sqlText } from './sql-text.ts'
+
+const VERSION = sqlText((t) => `SELECT coalesce(max(version), 0) FROM ${t.destinations}`)
+
+const LOAD = sqlText(
+  (t) =>
+    `SELECT name, patterns, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
+)
+
+/** A new destination begins behind the last event there is; writers exclude each other, so that is exact. */
+const DECLARE = sqlText(
+  (t) => `INSERT INTO ${t.destinations} (name, patterns, version, started_at, reconciled_to)
+VALUES (?, ?, ?, ${NOW}, coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${t.prefix}events'), 0))
+ON CONFLICT (name) DO UPDATE SET patterns = excluded.patterns, version = excluded.version`,
+)
+
+const ADD_LANES = sqlText(
+  (t) => `INSERT INTO ${t.lanes} (destination, lane) SELECT ?, value FROM json_each(?) WHERE true
+ON CONFLICT (destination, lane) DO NOTHING`,
+)
+
+const ALL_LANES = JSON.stringify(Array.from({ length: LANES }, (_, lane) => lane))
+
+const CONFIGURE = sqlText(
+  (
+    t,
+  ) => `UPDATE ${t.destinations} SET paused = coalesce(?, paused), rate_per_second = CASE WHEN ? THEN ? ELSE rate_per_second END
+WHERE name = ? RETURNING 1`,
+)
+
+export const registryVersion = (c: SqliteConnection, t: Tables): number =>
+  asNumber(c.rows(VERSION(t))[0]?.[0])
+
+const patternsOf = (text: unknown): string[] => JSON.parse(asText(text)) as string[]
+
+export const load = (c: SqliteConnection, t: Tables): RegistryState => {
+  const destinations = c.rows(LOAD(t)).map(([name, patterns, version, startedAt, paused, rate]) => ({
+    name: asText(name),
+    patterns: patternsOf(patterns),
+    version: asNumber(version),
+    startedAtMs: asNumber(startedAt),
+    paused: asNumber(paused) === 1,
+    ratePerSecond: rate === null ? null : asNumber(rate),
+  }))
+  return {
+    version: destinations.reduce((highest, { version }) => Math.max(highest, version), 0),
+    destinations,
+  }
+}
+
+/** Order and repetition of patterns mean nothing; without this two processes could outbid each other for ever. */
+const normalised = (patterns: readonly string[]): string => JSON.stringify([...new Set(patterns)].sort())
+
+export const changedDeclarations = (
+  state: RegistryState,
+  declared: readonly DestinationDeclaration[],
+): readonly DestinationDeclaration[] => {
+  const known = new Map(state.destinations.map(({ name, patterns }) => [name, normalised(patterns)]))
+  return declared.filter(({ name, patterns }) => known.get(name) !== normalised(patterns))
+}
+
+export const declare = (
+  c: SqliteConnection,
+  t: Tables,
+  declared: readonly DestinationDeclaration[],
+): RegistryState => {
+  const before = load(c, t)
+  const changed = changedDeclarations(before, declared)
+  for (const { name, patterns } of changed) {
+    c.rows(DECLARE(t), [name, JSON.stringify(patterns), before.version + 1])
+    c.rows(ADD_LANES(t), [name, ALL_LANES])
+  }
+  return changed.length === 0 ? before : load(c, t)
+}
+
+export const configure = (
+  c: SqliteConnection,
+  t: Tables,
+  name: string,
+  change: DestinationSettings,
+  act: OperatorAct,
+): void => {
+  const { paused, ratePerSecond } = change
+  const changed = c.rows(CONFIGURE(t), [
+    paused === undefined ? null : Number(paused),
+    Number(ratePerSecond !== undefined),
+    ratePerSecond ?? null,
+    name,
+  ])
+  if (changed.length === 0) {
+    throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
+  }
+  writeAudit(c, t, 'configure', { destination: name, ...change }, 1, act)
+}
+
+/**
+ * Versions that occur below ours are found by hopping through the index, and of each only the first events
+ * past the mark are looked at. Edits are for one destination alone; unrouted events are expanded with the
+ * registry of that moment. Both are none of the reconciler's business.
+ */
+const UNRECONCILED = sqlText(
+  (t) => `WITH RECURSIVE target AS (SELECT version, reconciled_to FROM ${t.destinations} WHERE name = ?1),
+versions(v) AS (
+  SELECT min(routes_version) FROM ${t.events}
+  UNION ALL
+  SELECT (SELECT min(routes_version) FROM ${t.events} WHERE routes_version > v) FROM versions WHERE v IS NOT NULL
+)
+SELECT e.id, e.seq, e.type, e.key, e.size,
+  e.replaces_id IS NULL
+  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN (?1, '${UNROUTED}'))
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ?1)
+FROM target CROSS JOIN versions CROSS JOIN ${t.events} AS e ON e.seq IN (
+  SELECT x.seq FROM ${t.events} AS x WHERE x.routes_version = versions.v AND x.seq > target.reconciled_to ORDER BY x.seq LIMIT ?2)
+WHERE versions.v < target.version
+ORDER BY e.seq LIMIT ?2`,
+)
+
+const MARK = sqlText((t) => `SELECT reconciled_to FROM ${t.destinations} WHERE name = ?`)
+
+export const findUnreconciled = (
+  c: SqliteConnection,
+  t: Tables,
+  destination: string,
+  limit: number,
+): ReconcileBatch => {
+  const rows = c.rows(UNRECONCILED(t), [destination, limit + 1])
+  const examined = rows.slice(0, limit)
+  const events = examined
+    .filter((row) => asNumber(row[5]) === 1)
+    .map(([id, seq, type, key, size]) => ({
+      id: asId(id),
+      seq: asBigInt(seq),
+      type: asText(type),
+      key: asTextOrNull(key),
+      size: asNumber(size),
+    }))
+  const last = examined.at(-1)?.[1] ?? c.rows(MARK(t), [destination])[0]?.[0] ?? 0
+  return { events, scannedTo: asBigInt(last), more: rows.length > limit }
+}
+
+/** Whatever run there is of it already, the destination heard of the event. */
+const RECONCILE = sqlText(
+  (
+    t,
+  ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)
+SELECT unhex(j.value->>0), e.id, e.seq, ?, 1, j.value->>2, j.value->>3, 0, ${NOW}, j.value->>4, ${NOW}
+FROM json_each(?) AS j CROSS JOIN ${t.events} AS e ON e.id = unhex(j.value->>1)
+WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = ?)
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ?)
+ON CONFLICT DO NOTHING RETURNING 1`,
+)
+
+const ADVANCE = sqlText(
+  (t) => `UPDATE ${t.destinations} SET reconciled_to = max(reconciled_to, ?) WHERE name = ?`,
+)
+
+export const reconcile = (
+  c: SqliteConnection,
+  t: Tables,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+  scannedTo: bigint,
+): number => {
+  const list = deliveries.map((d) => [uuidToHex(d.id), uuidToHex(d.eventId), d.lane, d.key, d.size])
+  const added =
+    list.length === 0
+      ? []
+      : c.rows(RECONCILE(t), [destination, JSON.stringify(list), destination, destination])
+  c.rows(ADVANCE(t), [scannedTo, destination])
+  return added.length
+}

@@ -1,0 +1,282 @@
+/**
+ * Transactions of the application on SQLite. Each waits for its turn at the file's mutex, begins with the
+ * write lock (a later upgrade would fail at once, whatever the timeout), and ends with a COMMIT whose answer
+ * is checked.
+ */
+import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
+import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
+import { connectionOf, fileOf, type SqliteConnection } from './connection.ts'
+import type { SqliteDatabase } from './database.ts'
+import { type DriverHandle, driverOf } from './drivers.ts'
+import { isBusy, sqliteCode, storeErrorOf } from './errors.ts'
+import { handleOf } from './sqlite-handle.ts'
+import { checkScope, guardHandle, newScope, type Scope } from './transaction-scope.ts'
+import type { Release } from './write-mutex.ts'
+
+/** Synchronous underneath, so both forms are the same call. */
+export const executorOf = (connection: SqliteConnection, guard: () => void, place: string): SqlExecutor => {
+  const runSync = (sql: string, params: readonly SqlValue[]): readonly SqlRow[] => {
+    guard()
+    try {
+      const rows = connection.rows(sql, params)
+      if (rows.length === 0) return []
+      const names = connection.columns(sql)
+      return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])))
+    } catch (error) {
+      throw storeErrorOf(error, place)
+    }
+  }
+  return { runSync, run: async (sql, params) => runSync(sql, params) }
+}
+
+interface Known {
+  readonly scope: Scope
+  readonly depth: number
+}
+
+export class SqliteTransactions<Tx extends object> implements Transactions<Tx, SqlExecutor> {
+  readonly #database: SqliteDatabase
+  /** Our own handles; an application's raw handle is not among them. */
+  readonly #known = new WeakMap<object, Known>()
+  /** Wrappers of handles that the application passed in itself. */
+  readonly #foreign = new WeakMap<object, SqliteConnection>()
+  #open: Scope | null = null
+
+  constructor(database: SqliteDatabase) {
+    this.#database = database
+  }
+
+  get library(): string {
+    const { driver, source } = this.#database.options
+    if (this.#database.isOpen) return this.#database.application.driver
+    return driver ?? ('database' in source ? (driverOf(source.database) ?? 'sqlite') : 'sqlite')
+  }
+
+  async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
+    const open = await this.begin()
+    let result: T
+    try {
+      result = await fn(open.tx)
+    } catch (error) {
+      await open.rollback()
+      throw error
+    }
+    await open.commit()
+    return result
+  }
+
+  async begin(): Promise<OpenTransaction<Tx>> {
+    const database = this.#database
+    const release = await database.acquire()
+    const connection = database.application
+    try {
+      await database.retrying(() => this.#beginImmediate(connection))
+    } catch (error) {
+      release()
+      throw error
+    }
+    const scope = newScope(() => connection.inTransaction)
+    this.#open = scope
+    const tx = this.#handle(scope, 0)
+    return {
+      tx,
+      commit: () => this.#commit(connection, scope, release),
+      rollback: () => this.#rollback(connection, scope, release),
+    }
+  }
+
+  async nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
+    const known = this.#known.get(tx)
+    if (known === undefined) {
+      throw new TransactionError(
+        ERROR_CODES.noTransaction,
+        'Only transactions that outbox.transaction opened can be nested; use a savepoint of your own library instead.',
+      )
+    }
+    const { scope, depth } = known
+    checkScope(scope)
+    const connection = this.#database.application
+    const name = `ph_${depth + 1}`
+    connection.exec(`SAVEPOINT ${name}`)
+    const child = newScope(scope.isActive)
+    scope.child = child
+    try {
+      const result = await fn(this.#handle(child, depth + 1))
+      checkScope(child)
+      connection.exec(`RELEASE ${name}`)
+      return result
+    } catch (error) {
+      if (connection.inTransaction) {
+        connection.exec(`ROLLBACK TO ${name}`)
+        connection.exec(`RELEASE ${name}`)
+      }
+      throw error
+    } finally {
+      child.ended = true
+      scope.child = null
+    }
+  }
+
+  executor(tx: Tx): SqlExecutor {
+    const place = this.#database.place
+    const known = this.#known.get(tx)
+    if (known !== undefined) {
+      const guard = (): void => checkScope(known.scope)
+      guard()
+      return executorOf(this.#database.application, guard, place)
+    }
+    const connection = this.#foreignConnection(tx)
+    const guard = (): void => this.#checkForeign(tx, connection)
+    guard()
+    return executorOf(connection, guard, place)
+  }
+
+  inTransaction(tx: Tx): boolean | undefined {
+    const known = this.#known.get(tx)
+    if (known !== undefined) return !known.scope.ended && known.scope.isActive()
+    if (typeof tx !== 'object' || tx === null || driverOf(tx) === null) return false
+    const connection = this.#foreignConnection(tx)
+    return connection.inTransaction && !(this.#open !== null && this.#isApplication(tx))
+  }
+
+  /** The application's handle waits as long as its owner set; for our BEGIN that would stop the event loop. */
+  #beginImmediate(connection: SqliteConnection): void {
+    if (connection.inTransaction) {
+      // Somebody began by hand on the same connection. It ends, or the wait does.
+      throw Object.assign(new Error('the connection is in a transaction that was begun by hand'), {
+        errcode: 5,
+      })
+    }
+    if (!('database' in this.#database.options.source)) {
+      connection.exec('BEGIN IMMEDIATE')
+      return
+    }
+    const [[timeout] = []] = connection.rows('PRAGMA busy_timeout')
+    connection.exec('PRAGMA busy_timeout = 2')
+    try {
+      connection.exec('BEGIN IMMEDIATE')
+    } finally {
+      connection.exec(`PRAGMA busy_timeout = ${Number(timeout ?? 0)}`)
+    }
+  }
+
+  #handle(scope: Scope, depth: number): Tx {
+    const { source } = this.#database.options
+    const inner = 'database' in source ? source.database : handleOf(this.#database.application)
+    const tx = guardHandle(inner, scope) as Tx
+    this.#known.set(tx, { scope, depth })
+    return tx
+  }
+
+  async #commit(connection: SqliteConnection, scope: Scope, release: Release): Promise<void> {
+    if (scope.ended) checkScope(scope)
+    const pending = scope.child
+    this.#end(scope)
+    try {
+      if (pending !== null) {
+        throw new TransactionError(
+          ERROR_CODES.conflict,
+          'The transaction was committed while a nested one was open; it was rolled back. Await nested transactions.',
+        )
+      }
+      if (!connection.inTransaction) {
+        throw new TransactionError(
+          ERROR_CODES.commitRolledBack,
+          'SQLite had rolled the transaction back because of an earlier error, so nothing was committed.',
+        )
+      }
+      await this.#database.retrying(() => this.#commitNow(connection))
+    } finally {
+      this.#abandon(connection)
+      release()
+    }
+  }
+
+  #commitNow(connection: SqliteConnection): void {
+    try {
+      connection.exec('COMMIT')
+    } catch (cause) {
+      if (isBusy(cause)) throw cause
+      if (sqliteCode(cause) === 'IOERR') {
+        throw new StoreError(
+          ERROR_CODES.commitUnknown,
+          'The disk failed during COMMIT, so it is not known whether the transaction happened.',
+          { cause },
+        )
+      }
+      throw new TransactionError(
+        ERROR_CODES.commitRolledBack,
+        'SQLite refused to commit; everything was rolled back.',
+        {
+          cause,
+        },
+      )
+    }
+  }
+
+  async #rollback(connection: SqliteConnection, scope: Scope, release: Release): Promise<void> {
+    if (scope.ended) return
+    this.#end(scope)
+    try {
+      this.#abandon(connection)
+    } finally {
+      release()
+    }
+  }
+
+  /** Whatever is still open is rolled back; a connection must never go back with a transaction in it. */
+  #abandon(connection: SqliteConnection): void {
+    if (connection.inTransaction) connection.exec('ROLLBACK')
+  }
+
+  #end(scope: Scope): void {
+    for (let inner = scope.child; inner !== null; inner = inner.child) inner.ended = true
+    scope.ended = true
+    this.#open = null
+  }
+
+  #isApplication(tx: object): boolean {
+    const { source } = this.#database.options
+    return 'database' in source && source.database === tx
+  }
+
+  #foreignConnection(tx: object): SqliteConnection {
+    const found = typeof tx === 'object' && tx !== null ? (this.#foreign.get(tx) ?? this.#adopt(tx)) : null
+    if (found !== null) return found
+    throw new TransactionError(
+      ERROR_CODES.noTransaction,
+      'This is not a transaction of SQLite. Pass the handle that outbox.transaction gives you, or your own database inside a transaction.',
+    )
+  }
+
+  #adopt(tx: object): SqliteConnection | null {
+    const driver = driverOf(tx)
+    if (driver === null) return null
+    const connection = connectionOf(driver, tx as DriverHandle, this.#database.options.onStatement)
+    if (!this.#isApplication(tx) && (!this.#database.isOpen || !this.#isSameFile(connection))) return null
+    this.#foreign.set(tx, connection)
+    return connection
+  }
+
+  /** A handle of another database would store the event where nobody looks for it. */
+  #isSameFile(connection: SqliteConnection): boolean {
+    const file = fileOf(connection)
+    return file !== '' && file === this.#database.file
+  }
+
+  /** The raw handle while our transaction is open on it would smuggle the event into somebody else's transaction. */
+  #checkForeign(tx: object, connection: SqliteConnection): void {
+    if (this.#open !== null && this.#isApplication(tx)) {
+      throw new TransactionError(
+        ERROR_CODES.noTransaction,
+        'A transaction of outbox.transaction is open on this database. Pass the handle that its function got.',
+      )
+    }
+    if (connection.inTransaction) return
+    throw new TransactionError(
+      ERROR_CODES.noTransaction,
+      'The database is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.',
+    )
+  }
+}
