@@ -153,6 +153,15 @@ export const inspectionTopic: Topic = {
       assert.equal(await t.store.inspection.event(t.newId()), null)
     },
 
+    'the event of a delivery is found by the delivery, of whatever state': async (t) => {
+      const me = await t.worker()
+      const [pending, done] = [await t.publish({ data: '{"a": 1}' }), await t.publish({ data: '{"b": 2}' })]
+      await t.done(done, me.right)
+      assert.equal((await t.store.inspection.eventOfDelivery(pending.delivery.id))?.data, '{"a": 1}')
+      assert.equal((await t.store.inspection.eventOfDelivery(done.delivery.id))?.id, done.event.id)
+      assert.equal(await t.store.inspection.eventOfDelivery(t.newId()), null)
+    },
+
     'deliveries are counted by destination and state': async (t) => {
       const me = await t.worker()
       const [head] = await t.keyWithHeld(2, me)

@@ -195,5 +195,42 @@ export const orderTopic: Topic = {
       assert.deepEqual((await t.done(later, me.right)).promoted, ['alpha'])
       assert.deepEqual(await t.readableIds(), idsOf([delayed]))
     },
+
+    'a delayed row that is held behind promoted ones does not hold them back': async (t) => {
+      const me = await t.worker()
+      const delayed = await t.publish({ key: 'k', due: { afterMs: 20 } })
+      const [head, one, two] = await t.keyWithHeld(2, me)
+      await t.done(head, me.right, { promoteLimit: 1 })
+      await t.until(20, 'it is due', async () => (await t.readableIds()).includes(delayed.delivery.id))
+      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([delayed])), idsOf([delayed]))
+      assert.equal((await t.readOne(one!)).behind, false, 'or the two would wait for each other for ever')
+      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([one!])), [])
+      await t.done(one!, me.right)
+      assert.deepEqual(new Set(await t.readableIds()), new Set(idsOf([delayed, two!])))
+    },
+
+    'a promoted row whose key fails before it can be held again': async (t) => {
+      const me = await t.worker()
+      const [head, one, two] = await t.keyWithHeld(2, me)
+      await t.done(head, me.right)
+      await t.retry(one!, me.right)
+      assert.equal((await t.readOne(two!)).behind, true)
+      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([two!])), idsOf([two!]))
+      assert.deepEqual((await t.done(one!, me.right)).promoted, ['alpha'])
+      assert.deepEqual(await t.readableIds(), idsOf([two!]))
+    },
+
+    'in one batch a failure counts before anything of its key is promoted': async (t) => {
+      const me = await t.worker()
+      const [head, one, two, three] = await t.keyWithHeld(3, me)
+      await t.done(head, me.right, { promoteLimit: 2 })
+      const failure = t.failure(1)
+      const result = await t.settle([
+        t.settlement(one!, me.right, { kind: 'done' }),
+        t.settlement(two!, me.right, { kind: 'retry', delayMs: LONG_MS, counted: true, failure }),
+      ])
+      assert.deepEqual(result, { lost: [], promoted: [] })
+      assert.equal(await t.status(three!), 'held')
+    },
   },
 }
