@@ -1,0 +1,75 @@
+/**
+ * The rows of one key in one destination, and who of them keeps the others waiting.
+ *
+ * A row holds its key when it is a retry, held, promoted (pending after it was held) or a dead head that
+ * blocks. Among those, retries and dead heads are the blockers. Held rows wait until no holder is left that
+ * is not held itself; then the next of them are promoted. So a held row always has a holder that is not held,
+ * and whoever ends as the last such holder promotes: nothing can be held for ever.
+ */
+import { bySeq, type DeliveryRow, isDue } from './rows.ts'
+import { SortedList } from './sorted-list.ts'
+
+export class KeyQueue {
+  readonly rows = new SortedList<DeliveryRow>(bySeq)
+  /** Holders that are not pending: blockers and held rows. */
+  readonly waiting = new SortedList<DeliveryRow>(bySeq)
+  pendingHolders = 0
+  blockers = 0
+
+  add(row: DeliveryRow): void {
+    this.rows.add(row)
+    this.#count(row, 1)
+    if (row.holdsKey && row.status !== 'pending') this.waiting.add(row)
+  }
+
+  remove(row: DeliveryRow): void {
+    this.rows.delete(row)
+    this.#count(row, -1)
+    if (row.holdsKey && row.status !== 'pending') this.waiting.delete(row)
+  }
+
+  #count(row: DeliveryRow, by: 1 | -1): void {
+    if (!row.holdsKey) return
+    if (row.status === 'pending') this.pendingHolders += by
+    else if (row.status !== 'held') this.blockers += by
+  }
+
+  /** The earliest retry or dead head that blocks. */
+  firstBlocker(): DeliveryRow | undefined {
+    if (this.blockers === 0) return undefined
+    for (const row of this.waiting) if (row.status !== 'held') return row
+    return undefined
+  }
+
+  /**
+   * Whether this row has to wait for a holder that is not pending. A row that holds the key itself waits only
+   * for blockers before it: if it waited for held rows, which wait for it, neither would ever go. A delayed
+   * row ranks when it is due, so every holder was there before it.
+   */
+  isHeldBack(row: DeliveryRow): boolean {
+    if (row.status === 'scheduled') return this.waiting.size > 0
+    const first = row.holdsKey ? this.firstBlocker() : this.waiting.first()
+    return first !== undefined && first.seq < row.seq
+  }
+
+  /** Held rows whose turn it is, when nothing that is not held keeps them waiting. */
+  promotable(limit: number): DeliveryRow[] {
+    if (this.pendingHolders > 0 || this.blockers > 0) return []
+    const next: DeliveryRow[] = []
+    for (const row of this.waiting) {
+      if (next.length >= limit) break
+      next.push(row)
+    }
+    return next
+  }
+
+  /** Ids of the rows that come before `seq`, lowest first. Delayed rows have no place before they are due. */
+  idsBefore(seq: bigint, now: number, limit: number): string[] {
+    const ids: string[] = []
+    for (const row of this.rows) {
+      if (row.seq >= seq || ids.length >= limit) break
+      if (row.status !== 'scheduled' || isDue(row, now)) ids.push(row.id)
+    }
+    return ids
+  }
+}

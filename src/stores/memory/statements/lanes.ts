@@ -1,0 +1,92 @@
+import { LANES } from '../../../core/model/lane.ts'
+import type { DestinationSurvey, LaneSurvey, TakenLane, WorkerRegistration } from '../../../core/spi/store.ts'
+import type { MemoryDatabase } from '../database.ts'
+
+export const register = (db: MemoryDatabase, registration: WorkerRegistration): void => {
+  const { workerId, name, leaseMs, destinations } = registration
+  // A repeated registration after a lost answer must not lift a fence.
+  if (db.workers.has(workerId)) return
+  const now = db.now()
+  const expiresAtMs = now + leaseMs
+  db.workers.set(workerId, {
+    id: workerId,
+    name,
+    startedAtMs: now,
+    destinations: [...destinations],
+    expiresAtMs,
+    fenced: false,
+  })
+}
+
+export const renew = (db: MemoryDatabase, workerId: string, leaseMs: number): boolean => {
+  const worker = db.workers.get(workerId)
+  if (worker === undefined || worker.fenced) return false
+  worker.expiresAtMs = db.now() + leaseMs
+  return true
+}
+
+export const survey = (db: MemoryDatabase, workerId: string, destinations: readonly string[]): LaneSurvey => {
+  const now = db.now()
+  for (const worker of db.workers.values()) if (worker.expiresAtMs <= now) worker.fenced = true
+  const found = new Map<string, DestinationSurvey>()
+  if (!db.isLive(workerId)) return { alive: false, destinations: found }
+  for (const destination of destinations) found.set(destination, surveyOne(db, workerId, destination))
+  return { alive: true, destinations: found }
+}
+
+const surveyOne = (db: MemoryDatabase, workerId: string, destination: string): DestinationSurvey => {
+  let workers = 0
+  for (const worker of db.workers.values()) {
+    if (!worker.fenced && worker.destinations.includes(destination)) workers += 1
+  }
+  const owners = db.lanes.get(destination) ?? []
+  const mine = owners.flatMap((owner, lane) => (owner === workerId ? [lane] : []))
+  return { workers, mine, free: owners.filter((owner) => isFree(db, owner)).length }
+}
+
+/** Nobody's, or of a worker that was fenced or is gone. */
+const isFree = (db: MemoryDatabase, owner: string | null): boolean => owner === null || !db.isLive(owner)
+
+export const take = (
+  db: MemoryDatabase,
+  workerId: string,
+  destination: string,
+  atMost: number,
+): TakenLane[] => {
+  const owners = db.lanes.get(destination)
+  if (owners === undefined || !db.isLive(workerId)) return []
+  const taken: TakenLane[] = []
+  for (const [lane, owner] of owners.entries()) {
+    if (taken.length >= atMost) break
+    if (!isFree(db, owner)) continue
+    owners[lane] = workerId
+    taken.push({ lane, clean: owner === null })
+  }
+  return taken
+}
+
+export const giveUp = (
+  db: MemoryDatabase,
+  workerId: string,
+  destination: string,
+  lanes: readonly number[],
+): void => {
+  const owners = db.lanes.get(destination)
+  if (owners === undefined || !db.isLive(workerId)) return
+  for (const lane of lanes) if (owners[lane] === workerId) owners[lane] = null
+}
+
+export const retire = (db: MemoryDatabase, workerId: string): void => {
+  // The lanes of a fenced worker keep their owner's name: nobody knows what it had under way.
+  if (db.isLive(workerId)) {
+    for (const owners of db.lanes.values()) {
+      for (const [lane, owner] of owners.entries()) if (owner === workerId) owners[lane] = null
+    }
+  }
+  for (const [duty, owner] of db.duties) if (owner === workerId) db.duties.delete(duty)
+  db.workers.delete(workerId)
+}
+
+export const createLanes = (db: MemoryDatabase, destination: string): void => {
+  if (!db.lanes.has(destination)) db.lanes.set(destination, new Array<string | null>(LANES).fill(null))
+}

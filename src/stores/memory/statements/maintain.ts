@@ -1,0 +1,105 @@
+import type { CleanupRequest, CleanupResult } from '../../../core/spi/store-roles.ts'
+import type { MemoryDatabase } from '../database.ts'
+import type { DeliveryRow } from '../rows.ts'
+import type { SortedList } from '../sorted-list.ts'
+
+const MINUTE_MS = 60_000
+
+export const cleanup = (db: MemoryDatabase, request: CleanupRequest): CleanupResult => {
+  const { doneOlderThanMs, deadOlderThanMs, dedupOlderThanMs, limit } = request
+  const now = db.now()
+  const doneBefore = now - doneOlderThanMs
+  const done = removeEnded(db, db.ended.done, doneBefore, limit)
+  const discarded = removeEnded(db, db.ended.discarded, doneBefore, limit)
+  const dead = deadOlderThanMs === null ? NONE : removeEnded(db, db.ended.dead, now - deadOlderThanMs, limit)
+  const events = removeBareEvents(db, doneBefore, limit)
+  const dedup = removeDedup(db, now - dedupOlderThanMs, limit)
+  removeWorkers(db, doneBefore)
+  const more = [done, discarded, dead, events, dedup].some((kind) => kind.more)
+  return {
+    done: done.removed,
+    discarded: discarded.removed,
+    dead: dead.removed,
+    events: events.removed,
+    dedup: dedup.removed,
+    more,
+  }
+}
+
+interface Removed {
+  readonly removed: number
+  readonly more: boolean
+}
+
+const NONE: Removed = { removed: 0, more: false }
+
+/** The first `limit` of what may go, and whether there is more of it. */
+const upTo = <T>(
+  items: Iterable<T>,
+  limit: number,
+  mayGo: (item: T) => boolean,
+): { chosen: T[]; more: boolean } => {
+  const chosen: T[] = []
+  for (const item of items) {
+    if (!mayGo(item)) break
+    if (chosen.length >= limit) return { chosen, more: true }
+    chosen.push(item)
+  }
+  return { chosen, more: false }
+}
+
+const removeEnded = (
+  db: MemoryDatabase,
+  rows: SortedList<DeliveryRow>,
+  before: number,
+  limit: number,
+): Removed => {
+  const { chosen, more } = upTo(rows, limit, (row) => (row.endedAtMs ?? 0) <= before)
+  for (const row of chosen) db.remove(row)
+  return { removed: chosen.length, more }
+}
+
+/** Young ones stay: a destination that was declared just now may still miss them. */
+const removeBareEvents = (db: MemoryDatabase, before: number, limit: number): Removed => {
+  const { chosen, more } = upTo(db.bareEvents, limit, ({ record }) => record.createdAtMs <= before)
+  for (const event of chosen) db.removeEvent(event)
+  return { removed: chosen.length, more }
+}
+
+const removeDedup = (db: MemoryDatabase, before: number, limit: number): Removed => {
+  const { chosen, more } = upTo(db.dedup, limit, ([, { atMs }]) => atMs <= before)
+  for (const [key] of chosen) db.dedup.delete(key)
+  return { removed: chosen.length, more }
+}
+
+/** Fenced workers whose lanes have found new owners. A worker that is unknown has no rights either. */
+const removeWorkers = (db: MemoryDatabase, before: number): void => {
+  const owners = new Set([...db.lanes.values()].flat())
+  for (const worker of db.workers.values()) {
+    if (worker.fenced && worker.expiresAtMs <= before && !owners.has(worker.id)) db.workers.delete(worker.id)
+  }
+}
+
+export const recordStatistics = (db: MemoryDatabase, keepMinutes: number): void => {
+  const minute = Math.floor(db.now() / MINUTE_MS)
+  db.statistics.set(minute, new Map([...db.queues].map(([name, { counts }]) => [name, { ...counts }])))
+  for (const old of db.statistics.keys()) if (old <= minute - keepMinutes) db.statistics.delete(old)
+}
+
+export const takeDuty = (db: MemoryDatabase, name: string, workerId: string): boolean => {
+  if (!isPunctual(db, workerId)) return false
+  const owner = db.duties.get(name)
+  if (owner !== undefined && owner !== workerId && isPunctual(db, owner)) return false
+  db.duties.set(name, workerId)
+  return true
+}
+
+/** Unlike a lane, a duty is not worth waiting for a fence: its steps are safe to repeat. */
+const isPunctual = (db: MemoryDatabase, workerId: string): boolean => {
+  const worker = db.workers.get(workerId)
+  return worker !== undefined && !worker.fenced && worker.expiresAtMs > db.now()
+}
+
+export const finishDuty = (db: MemoryDatabase, name: string, workerId: string): void => {
+  if (db.duties.get(name) === workerId) db.duties.delete(name)
+}

@@ -1,0 +1,197 @@
+import { UNROUTED } from '../../../core/model/delivery.ts'
+import type { EventRecord } from '../../../core/model/event.ts'
+import type {
+  ReadRequest,
+  ReadResult,
+  StoredDelivery,
+  SweptDelivery,
+  UnroutedDelivery,
+} from '../../../core/spi/store.ts'
+import type { DestinationQueue, MemoryDatabase } from '../database.ts'
+import { bySeq, type DeliveryRow, isDue } from '../rows.ts'
+import type { SortedList } from '../sorted-list.ts'
+
+type LaneFilter = (row: DeliveryRow) => boolean
+
+export const read = (db: MemoryDatabase, request: ReadRequest): ReadResult => {
+  const now = db.now()
+  const queue = db.queues.get(request.destination)
+  const unrouted = firstDueUnrouted(db, now) !== undefined
+  if (queue === undefined) {
+    const swept = request.sweep ? [] : null
+    return { fresh: [], due: [], swept, sweptMore: false, more: false, nextDueInMs: null, unrouted }
+  }
+  const lanes = request.lanes === null ? null : new Set(request.lanes)
+  const ours: LaneFilter = lanes === null ? () => true : (row) => lanes.has(row.lane)
+  const budget = new Budget(request.limit, request.maxBytes)
+  const due = readDue(queue, ours, now, budget)
+  const fresh = readFresh(queue, ours, now, budget, request)
+  const swept = request.sweep ? sweep(queue, ours, now, request) : null
+  return {
+    due: due.map((row) => toStored(db, row, now)),
+    fresh: fresh.map((row) => toStored(db, row, now)),
+    swept: swept === null ? null : swept.slice(0, request.sweepLimit),
+    sweptMore: swept !== null && swept.length > request.sweepLimit,
+    more: budget.exceeded,
+    nextDueInMs: nextDueIn(queue, ours, now),
+    unrouted,
+  }
+}
+
+/** Rows and bytes that one read may still return; the first row always fits. */
+class Budget {
+  exceeded = false
+  #rows: number
+  #bytes: number
+  #any = false
+
+  constructor(rows: number, bytes: number) {
+    this.#rows = rows
+    this.#bytes = bytes
+  }
+
+  take(size: number): boolean {
+    if (this.exceeded || this.#rows === 0 || (this.#any && size > this.#bytes)) {
+      this.exceeded = true
+      return false
+    }
+    this.#any = true
+    this.#rows -= 1
+    this.#bytes -= size
+    return true
+  }
+}
+
+const readDue = (queue: DestinationQueue, ours: LaneFilter, now: number, budget: Budget): DeliveryRow[] => {
+  const rows: DeliveryRow[] = []
+  for (const row of queue.timed) {
+    if (row.availableAtMs > now) break
+    if (!ours(row)) continue
+    if (!budget.take(row.size)) break
+    rows.push(row)
+  }
+  return rows
+}
+
+const readFresh = (
+  queue: DestinationQueue,
+  ours: LaneFilter,
+  now: number,
+  budget: Budget,
+  { after, skipRecentMs, windowMs }: ReadRequest,
+): DeliveryRow[] => {
+  const rows: DeliveryRow[] = []
+  for (const row of queue.pending.upFrom((other) => other.seq <= after)) {
+    if (budget.exceeded) break
+    if (!isDue(row, now) || !ours(row)) continue
+    const age = now - row.createdAtMs
+    if ((skipRecentMs > 0 && age < skipRecentMs) || (windowMs > 0 && age > windowMs)) continue
+    if (!budget.take(row.size)) break
+    rows.push(row)
+  }
+  return rows
+}
+
+/** One more than the limit, so that the caller sees whether there were more. */
+const sweep = (
+  queue: DestinationQueue,
+  ours: LaneFilter,
+  now: number,
+  { after, sweepLimit }: ReadRequest,
+): SweptDelivery[] => {
+  const found: SweptDelivery[] = []
+  for (const row of queue.pending) {
+    if (row.seq > after || found.length > sweepLimit) break
+    if (isDue(row, now) && ours(row)) found.push({ id: row.id, seq: row.seq })
+  }
+  return found
+}
+
+const nextDueIn = (queue: DestinationQueue, ours: LaneFilter, now: number): number | null => {
+  const next = (list: SortedList<DeliveryRow>): number => {
+    for (const row of list.upFrom((other) => other.availableAtMs <= now))
+      if (ours(row)) return row.availableAtMs
+    return Number.POSITIVE_INFINITY
+  }
+  const at = Math.min(next(queue.timed), next(queue.claimed))
+  return at === Number.POSITIVE_INFINITY ? null : at - now
+}
+
+export const readByIds = (
+  db: MemoryDatabase,
+  destination: string,
+  ids: readonly string[],
+): StoredDelivery[] => {
+  const now = db.now()
+  const rows = ids.flatMap((id) => {
+    const row = db.deliveries.get(id)
+    return row?.destination === destination && row.status === 'pending' && isDue(row, now) ? [row] : []
+  })
+  return rows.sort(bySeq).map((row) => toStored(db, row, now))
+}
+
+export const isBehind = (db: MemoryDatabase, row: DeliveryRow, now: number): boolean => {
+  if (row.key === null) return false
+  if (db.keyQueue(row.destination, row.key)?.isHeldBack(row)) return true
+  return (db.unroutedOf(row.key)?.idsBefore(row.seq, now, 1).length ?? 0) > 0
+}
+
+export const readEvent = (db: MemoryDatabase, eventId: string): EventRecord | null => {
+  const event = db.events.get(eventId)
+  if (event === undefined || event.corrupt) return null
+  const { record } = event
+  // A reader gets bytes of its own, as from a real database.
+  return typeof record.data === 'string' ? record : { ...record, data: record.data.slice() }
+}
+
+const toStored = (db: MemoryDatabase, row: DeliveryRow, now: number): StoredDelivery => {
+  const event = readEvent(db, row.eventId)
+  const why = db.events.has(row.eventId) ? 'cannot be decoded' : 'is missing'
+  return {
+    id: row.id,
+    seq: row.seq,
+    destination: row.destination,
+    run: row.run,
+    lane: row.lane,
+    key: row.key,
+    attempts: row.attempts,
+    suspicions: row.suspicions,
+    status: row.status as StoredDelivery['status'],
+    token: row.token,
+    holdsKey: row.holdsKey,
+    behind: isBehind(db, row, now),
+    size: row.size,
+    event,
+    problem: event === null ? `event ${row.eventId} ${why}` : null,
+  }
+}
+
+// -------------------------------------------------------------------------------------------- unrouted
+
+/** Pending and due delayed ones, lowest first. */
+const dueUnrouted = (db: MemoryDatabase, now: number, limit: number): DeliveryRow[] => {
+  const queue = db.queues.get(UNROUTED)
+  if (queue === undefined) return []
+  const rows: DeliveryRow[] = []
+  for (const row of queue.pending) {
+    if (rows.length >= limit) break
+    rows.push(row)
+  }
+  for (const row of queue.timed) {
+    if (row.availableAtMs > now) break
+    rows.push(row)
+  }
+  return rows.sort(bySeq).slice(0, limit)
+}
+
+const firstDueUnrouted = (db: MemoryDatabase, now: number): DeliveryRow | undefined => {
+  const queue = db.queues.get(UNROUTED)
+  const timed = queue?.timed.first()
+  return queue?.pending.first() ?? (timed !== undefined && isDue(timed, now) ? timed : undefined)
+}
+
+export const readUnrouted = (db: MemoryDatabase, limit: number): UnroutedDelivery[] =>
+  dueUnrouted(db, db.now(), limit).map(({ id, eventId, seq, key, size }) => {
+    const type = db.events.get(eventId)?.record.type ?? ''
+    return { id, eventId, seq, type, key, size }
+  })

@@ -1,0 +1,132 @@
+import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
+import { UNROUTED } from '../../../core/model/delivery.ts'
+import type {
+  DestinationDeclaration,
+  DestinationSettings,
+  OperatorAct,
+  ReconcileBatch,
+  ReconciledDelivery,
+  RegistryState,
+} from '../../../core/spi/store-roles.ts'
+import type { MemoryDatabase, RegistryEntry } from '../database.ts'
+import { type EventRow, newDeliveryRow } from '../rows.ts'
+import { hasDelivery } from './claim.ts'
+import { createLanes } from './lanes.ts'
+
+/** Events looked at in one step, for each that may be returned. */
+const SCAN_FACTOR = 20
+
+export const declare = (
+  db: MemoryDatabase,
+  declarations: readonly DestinationDeclaration[],
+): RegistryState => {
+  const changed = declarations.filter(({ name, patterns }) => {
+    const known = db.registry.get(name)
+    return known === undefined || !samePatterns(known.patterns, patterns)
+  })
+  if (changed.length > 0) db.registryVersion += 1
+  for (const { name, patterns } of changed) {
+    const known = db.registry.get(name)
+    db.registry.set(name, {
+      ...(known ?? started(db, name)),
+      patterns: Object.freeze([...patterns]),
+      version: db.registryVersion,
+    })
+  }
+  for (const { name } of declarations) createLanes(db, name)
+  return load(db)
+}
+
+/** It hears what is stored from now on; numbers drawn earlier belong to events that are older than it. */
+const started = (db: MemoryDatabase, name: string): RegistryEntry => ({
+  name,
+  patterns: [],
+  version: 0,
+  startedAtMs: db.now(),
+  paused: false,
+  ratePerSecond: null,
+  reconciledTo: db.lastSeq,
+})
+
+/** As sets: two processes that list the same patterns in another order must not outbid each other for ever. */
+const samePatterns = (a: readonly string[], b: readonly string[]): boolean => {
+  const [left, right] = [new Set(a), new Set(b)]
+  return left.size === right.size && [...left].every((pattern) => right.has(pattern))
+}
+
+export const load = (db: MemoryDatabase): RegistryState => ({
+  version: db.registryVersion,
+  destinations: [...db.registry.values()].map(({ reconciledTo: _mine, ...destination }) => destination),
+})
+
+const entryOf = (db: MemoryDatabase, name: string): RegistryEntry => {
+  const entry = db.registry.get(name)
+  if (entry === undefined)
+    throw new StoreError(ERROR_CODES.notFound, `there is no destination "${name}"`, { name })
+  return entry
+}
+
+export const configure = (
+  db: MemoryDatabase,
+  name: string,
+  change: DestinationSettings,
+  by: OperatorAct,
+): void => {
+  const entry = entryOf(db, name)
+  const { paused = entry.paused, ratePerSecond = entry.ratePerSecond } = change
+  db.registry.set(name, { ...entry, paused, ratePerSecond })
+  const target = JSON.stringify({ destination: name, ...change })
+  db.audit.push({ atMs: db.now(), actor: by.actor, action: 'configure', reason: by.reason, target, count: 1 })
+}
+
+export const findUnreconciled = (db: MemoryDatabase, destination: string, limit: number): ReconcileBatch => {
+  const entry = entryOf(db, destination)
+  const events: ReconcileBatch['events'][number][] = []
+  const barrier = lowestOpenSeq(db)
+  let scannedTo = entry.reconciledTo
+  let scanned = 0
+  for (const event of db.eventsInOrder.upFrom((other) => other.seq <= entry.reconciledTo)) {
+    // A transaction that is still open may yet show an event with a number from here on; it would be skipped.
+    if (barrier !== null && event.seq >= barrier) break
+    if (events.length >= limit || scanned >= limit * SCAN_FACTOR) return { events, scannedTo, more: true }
+    scanned += 1
+    scannedTo = event.seq
+    if (!isMissing(db, event, entry)) continue
+    const { id, type, key, size } = event.record
+    events.push({ id, seq: event.seq, type, key, size })
+  }
+  return { events, scannedTo, more: false }
+}
+
+const lowestOpenSeq = (db: MemoryDatabase): bigint | null => {
+  let lowest: bigint | null = null
+  for (const { firstSeq } of db.open) {
+    if (firstSeq !== null && (lowest === null || firstSeq < lowest)) lowest = firstSeq
+  }
+  return lowest
+}
+
+/** What waits for expansion is left to it, and an edited copy is for one destination alone. */
+const isMissing = (db: MemoryDatabase, { record, routesVersion }: EventRow, entry: RegistryEntry): boolean =>
+  routesVersion < entry.version &&
+  record.replacesId === null &&
+  !hasDelivery(db, record.id, entry.name) &&
+  !hasDelivery(db, record.id, UNROUTED)
+
+export const reconcile = (
+  db: MemoryDatabase,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+  scannedTo: bigint,
+): number => {
+  const entry = entryOf(db, destination)
+  const createdAtMs = db.now()
+  let added = 0
+  for (const delivery of deliveries) {
+    if (!db.events.has(delivery.eventId) || hasDelivery(db, delivery.eventId, destination)) continue
+    db.insertRow(newDeliveryRow({ ...delivery, destination, createdAtMs }))
+    added += 1
+  }
+  if (scannedTo > entry.reconciledTo) db.registry.set(destination, { ...entry, reconciledTo: scannedTo })
+  return added
+}
