@@ -60,16 +60,16 @@ export class FakeDatabase {
     this.log.push(`insert ${request.events.map((event) => event.type).join(',')}`)
     if (this.failInsert !== null) throw this.failInsert
     const duplicates = new Map<string, string>()
+    const deliveries = new Map<string, NewDelivery[]>()
+    for (const delivery of request.deliveries) {
+      deliveries.set(delivery.eventId, [...(deliveries.get(delivery.eventId) ?? []), delivery])
+    }
     for (const event of request.events) {
-      const first = [...this.rows, ...tx.rows].find(
-        (row) =>
-          event.idempotencyKey !== null &&
-          row.event.type === event.type &&
-          row.event.idempotencyKey === event.idempotencyKey,
-      )
+      const same = (row: Row): boolean =>
+        row.event.type === event.type && row.event.idempotencyKey === event.idempotencyKey
+      const first = event.idempotencyKey === null ? undefined : [...this.rows, ...tx.rows].find(same)
       if (first === undefined) {
-        const deliveries = request.deliveries.filter((delivery) => delivery.eventId === event.id)
-        tx.rows.push({ event, deliveries })
+        tx.rows.push({ event, deliveries: deliveries.get(event.id) ?? [] })
       } else {
         duplicates.set(event.id, first.event.id)
       }

@@ -160,6 +160,9 @@ describe('the hot way', () => {
     expect(await token({})).toEqual({ claimed: true, offered: 1, expected: 0 })
     expect(await token({ key: 'k' })).toEqual({ claimed: false, offered: 1, expected: 0 })
     expect(await token({ idempotencyKey: 'i' })).toEqual({ claimed: false, offered: 1, expected: 0 })
+    // An id of the caller's may be stored already; the row is looked up before anything is sent.
+    const id = '018f0000-0000-7000-8000-0000000000ab'
+    expect(await token({ id })).toEqual({ claimed: false, offered: 1, expected: 0 })
   })
 
   it('is not for delayed ones, nor while the dispatcher does not want them', async () => {

@@ -21,6 +21,8 @@ export interface PreparedEvent {
   readonly due: Due
   readonly delayed: boolean
   readonly idempotencyKey: string | null
+  /** The insert is sure to write it: neither its id nor an idempotency key can already be there. */
+  readonly isNew: boolean
 }
 
 export interface PreparedEvents {
@@ -107,7 +109,8 @@ export const createPreparer = (
       createdAtMs: now,
       replacesId: null,
     })
-    return { record, due: draft.due, delayed: draft.delayed, idempotencyKey: draft.idempotencyKey }
+    const { due, delayed, idempotencyKey } = draft
+    return { record, due, delayed, idempotencyKey, isNew: draft.id === null && idempotencyKey === null }
   }
 
   const completeAll = (valid: readonly Valid[], now: number, many: boolean): PreparedEvents =>

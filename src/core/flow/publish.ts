@@ -4,7 +4,8 @@
  * Receives prepared events and whether their commit can be observed. Hands on, through the store, events and
  * deliveries written in the caller's transaction with one call; and to stage 2 the deliveries that may go the
  * hot way if that transaction commits. Guarantees that a delivery is born claimed only where nothing can be
- * in doubt: no key, no delay, no idempotency key, a commit we will hear of, and a dispatcher that wants it.
+ * in doubt: no key, no delay, no idempotency key or id of the caller's (the insert may write nothing then), a
+ * commit we will hear of, and a dispatcher that wants it.
  */
 import { UNROUTED } from '../model/delivery.ts'
 import { laneOf } from '../model/lane.ts'
@@ -75,8 +76,7 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
       for (const destination of routes?.destinations ?? [UNROUTED]) {
         const wanted = routes !== null && observation !== 'unobserved' && !one.delayed
         const isHot = wanted && intake.admits(destination) && budget(destination, event.size)
-        const claimed =
-          isHot && observation === 'observed' && event.key === null && one.idempotencyKey === null
+        const claimed = isHot && observation === 'observed' && event.key === null && one.isNew
         if (claimed) token ??= newId()
         const { key, size } = event
         const id = newId()

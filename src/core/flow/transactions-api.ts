@@ -7,8 +7,6 @@ import type { Draft } from '../define-event.ts'
 import { ERROR_CODES, OutboxError } from '../errors.ts'
 import { createIdGenerator } from '../model/uuid.ts'
 import type { ResolvedOptions } from '../options.ts'
-import { guardedLogger } from '../runtime/logger.ts'
-import { guardedMetrics } from '../runtime/metrics.ts'
 import type { Logger, Metrics, Runtime } from '../spi/runtime.ts'
 import type { Store } from '../spi/store.ts'
 import type { Transactions, TxContext } from '../spi/transactions.ts'
@@ -32,6 +30,7 @@ export interface PublishingParts<Tx, E> {
   readonly transactions: Transactions<Tx, E>
   readonly options: ResolvedOptions
   readonly runtime: Runtime
+  /** Guarded ones: neither may throw. */
   readonly logger: Logger
   readonly metrics: Metrics
   readonly intake: HotIntake
@@ -190,9 +189,7 @@ const createTxContext = <Tx, E>(scopes: Scopes<E>): TxContext<Tx> => ({
 })
 
 export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishing<Tx, E> => {
-  const { store, options, runtime, intake } = parts
-  const logger = guardedLogger(parts.logger)
-  const metrics = guardedMetrics(parts.metrics)
+  const { store, options, runtime, logger, metrics, intake } = parts
   const newId = createIdGenerator(runtime)
   const capacity = { count: options.hotQueueCapacity, bytes: options.queueBytes }
   const ready = parts.ready ?? (() => undefined)
