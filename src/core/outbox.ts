@@ -189,8 +189,9 @@ class OutboxCore<Tx, E> implements HotIntake {
     await this.#starting?.catch(() => undefined)
     this.#starting = null
     const engine = this.#engine
-    this.#engine = null
+    // Still the intake while it stops, so that what is committed meanwhile is released at once.
     const ended = engine === null ? { clean: true } : await engine.stop(drainMs)
+    this.#engine = null
     const pullers = await Promise.allSettled(this.#pullers.values())
     this.#pullers.clear()
     for (const puller of pullers) if (puller.status === 'fulfilled') await puller.value.stop(drainMs)

@@ -24,7 +24,8 @@ export interface AdmissionParts {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly dispatcher: Dispatcher
-  readonly workerId: () => string
+  /** The lane is ours and we are not about to leave it. */
+  readonly owns: (lane: number) => boolean
   readonly newToken: () => string
 }
 
@@ -63,14 +64,22 @@ export class Admission {
     if (lanes.length > 0) this.#suspectsLeft = concurrency * batchSize
   }
 
-  async admit(rows: readonly StoredDelivery[]): Promise<Admitted> {
-    const workerId = this.#parts.workerId()
+  /**
+   * `workerId` is the one under which the rows were read, and `stillOurs` says whether none of the lanes went
+   * away since: a row that somebody else may have delivered in the meantime must not be sent on old knowledge.
+   */
+  async admit(
+    rows: readonly StoredDelivery[],
+    workerId: string,
+    stillOurs: () => boolean,
+  ): Promise<Admitted> {
     const open = rows.filter(({ id }) => !this.isInFlight(id))
     const behind = open.filter((row) => row.behind)
     const clear = open.filter((row) => !row.behind)
     const suspects = new Set(clear.filter((row) => this.#isSuspect(row)))
     const counted = await this.#countSuspects(workerId, [...suspects])
     const unheld = await this.#hold(workerId, behind)
+    if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, full: false }
     let goBackTo = lowest(unheld)
     let full = false
     // In the order in which they were read. After the first that does not fit none is tried: a smaller one
@@ -78,7 +87,7 @@ export class Admission {
     let blocked = unheld.length > 0
     for (const row of clear) {
       const count = counted.get(row.id) ?? null
-      if (suspects.has(row) && count === null) continue
+      if ((suspects.has(row) && count === null) || !this.#parts.owns(row.lane)) continue
       const waits = this.#waitsForBurial(row)
       blocked ||= waits
       if (!waits) full ||= !this.#offer(row, workerId, count)

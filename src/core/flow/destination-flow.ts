@@ -82,7 +82,7 @@ export class DestinationFlow {
       logger,
       metrics,
       dispatcher: this.dispatcher,
-      workerId: () => lanes.workerId,
+      owns: (lane) => lanes.owns(destination.name, lane),
       newToken: parts.newId,
     })
     this.poller = new Poller(
@@ -222,7 +222,7 @@ export class DestinationFlow {
     if (delivery.right.kind === 'token') hotClaims.remove(delivery.id)
     if (settled === 'lost') {
       metrics.rightsLost(this.name, 1)
-      logger.log('warn', 'a delivery was settled by somebody else, because our right to it had run out', {
+      logger.log('warn', 'our right to a delivery had run out; whoever has it now sends it', {
         destination: this.name,
         event: delivery.event.id,
         outcome: outcome.kind,
@@ -231,7 +231,7 @@ export class DestinationFlow {
       metrics.observeLatency(this.name, runtime.monotonicNow() - delivery.committedAt)
     }
     const { key } = delivery.event
-    if (key !== null && this.#holdsKey(outcome)) void this.#putAside(key, settled)
+    if (key !== null && (settled !== 'written' || this.#holdsKey(outcome))) void this.#putAside(key, settled)
     this.#guard.after(() => {
       this.dispatcher.queues.forget(delivery.id)
       this.dispatcher.afterForget()

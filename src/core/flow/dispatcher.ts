@@ -248,10 +248,10 @@ export class Dispatcher {
   /** A right that ran out is not used: whoever has it now will send the delivery. */
   #keepIfValid(delivery: Delivery): boolean {
     if (this.#options.events.isRightValid(delivery)) return true
-    this.queues.complete(delivery)
+    // Its key is closed with it: what waits behind it would otherwise overtake it once the right is back.
+    this.queues.stall(delivery)
     this.breaker.forget(delivery.id)
     this.#options.events.ended(delivery, { kind: 'released' }, 'lost')
-    this.#options.metrics.rightsLost(this.name, 1)
     return false
   }
 

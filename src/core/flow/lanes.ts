@@ -50,6 +50,7 @@ export class Lanes {
   #validUntil = Number.NEGATIVE_INFINITY
   #renewAt = Number.NEGATIVE_INFINITY
   #othersAlive = true
+  #losses = 0
   #timer: Cancel | null = null
   #round: Promise<void> | null = null
   #stopped = false
@@ -102,6 +103,11 @@ export class Lanes {
     return lanes.length === 0 ? null : { lanes, all: lanes.length === LANES }
   }
 
+  /** Grows whenever lanes left this process; what was read before may have been delivered by others since. */
+  get losses(): number {
+    return this.#losses
+  }
+
   count(destination: string): number {
     return this.#owned.get(destination)?.size ?? 0
   }
@@ -137,8 +143,9 @@ export class Lanes {
   #arm(): void {
     if (this.#stopped) return
     const watching = this.#othersAlive || this.#options.destinations.some((name) => this.count(name) < LANES)
-    const untilRenewal = Math.max(1, this.#renewAt - this.#runtime.monotonicNow())
-    const delayMs = watching ? Math.min(WATCH_MS, untilRenewal) : untilRenewal
+    const now = this.#runtime.monotonicNow()
+    const due = Math.max(1, this.#renewAt - now)
+    const delayMs = watching ? Math.min(WATCH_MS, due) : due
     this.#timer = this.#runtime.schedule(delayMs, () => {
       this.#timer = null
       void this.beat().then(() => this.#arm())
@@ -156,7 +163,8 @@ export class Lanes {
         error: String(error),
       })
       // Soon again, but not in a busy loop against a database that is down.
-      this.#renewAt = Math.min(this.#renewAt, this.#runtime.monotonicNow() + WATCH_MS)
+      const soon = this.#runtime.monotonicNow() + Math.min(WATCH_MS, this.#options.renewMs)
+      this.#renewAt = this.#renewAt < soon ? soon : this.#renewAt
     }
   }
 
@@ -188,6 +196,7 @@ export class Lanes {
   /** Somebody fenced us: nothing under the old id counts any more. The next round registers the new id. */
   #startAnew(): void {
     const old = this.#workerId
+    this.#losses += 1
     this.#workerId = this.#newId()
     this.#registered = false
     this.#validUntil = Number.NEGATIVE_INFINITY
@@ -236,7 +245,9 @@ export class Lanes {
     const owned = this.#owned.get(destination)
     if (!owned) return
     const truth = new Set(mine)
-    for (const lane of owned) if (!truth.has(lane)) owned.delete(lane)
+    const gone = [...owned].filter((lane) => !truth.has(lane))
+    if (gone.length > 0) this.#losses += 1
+    for (const lane of gone) owned.delete(lane)
     const unknown = mine.filter((lane) => !owned.has(lane))
     if (unknown.length > 0) this.#gain(destination, unknown, unknown)
   }
@@ -256,6 +267,7 @@ export class Lanes {
     if (!leaving || leaving.size === 0) return
     const idle = [...leaving].filter((lane) => !this.#events.isBusy(destination, lane))
     if (idle.length === 0) return
+    this.#losses += 1
     for (const lane of idle) {
       leaving.delete(lane)
       this.#owned.get(destination)?.delete(lane)

@@ -40,6 +40,13 @@ export interface PollerParts {
   readonly expand: () => Promise<void>
 }
 
+/** What was true when a read began. */
+interface ReadFacts {
+  readonly now: number
+  readonly workerId: string
+  readonly stillOurs: () => boolean
+}
+
 /** Ids that one sweep lists at most; with more behind the cursor it goes back instead. */
 export const SWEEP_LIMIT = 2_000
 /** After a commit that we could not observe: look this soon, then at growing distances for a moment. */
@@ -54,6 +61,9 @@ export class Poller {
   readonly #signal: Signal
   #cursor = 0n
   #lastSweepAt = Number.NEGATIVE_INFINITY
+  #sweepWanted = true
+  /** Counts rewinds, so that a read that was under way does not undo one. */
+  #rewinds = 0
   /** Keyed rows that were read without a sweep and wait for one. */
   #unswept: StoredDelivery[] = []
   #keyedSeen = false
@@ -96,13 +106,14 @@ export class Poller {
   rewind(): void {
     this.#cursor = 0n
     this.#unswept = []
-    this.#lastSweepAt = Number.NEGATIVE_INFINITY
+    this.#rewinds += 1
+    this.#sweepWanted = true
     this.#signal.ring()
   }
 
   /** Sweep at the next opportunity: rows behind the cursor became pending. */
   sweepSoon(): void {
-    this.#lastSweepAt = Number.NEGATIVE_INFINITY
+    this.#sweepWanted = true
     this.#signal.ring()
   }
 
@@ -133,7 +144,11 @@ export class Poller {
     if (room <= 0) return this.#waitForRoom()
     return await guard.during(async () => {
       const now = this.#parts.runtime.monotonicNow()
-      const sweep = this.#keyedSeen || this.#unswept.length > 0 || now - this.#lastSweepAt >= this.#options.sweepIntervalMs
+      const sweep = this.#shouldSweep(now)
+      const { workerId, losses } = lanes
+      const rewinds = this.#rewinds
+      const stillOurs = (): boolean => lanes.losses === losses && this.#rewinds === rewinds
+      if (sweep) this.#sweepWanted = false
       const result = await this.#parts.store.queue.read({
         destination,
         lanes: readable.all ? null : readable.lanes,
@@ -146,8 +161,13 @@ export class Poller {
         sweepLimit: SWEEP_LIMIT,
       })
       if (result.unrouted) await this.#parts.expand()
-      return await this.#admit(result, sweep, now)
+      return await this.#admit(result, { now, workerId, stillOurs })
     })
+  }
+
+  #shouldSweep(now: number): boolean {
+    if (this.#sweepWanted || this.#keyedSeen || this.#unswept.length > 0) return true
+    return now - this.#lastSweepAt >= this.#options.sweepIntervalMs
   }
 
   #waitForRoom(): number {
@@ -178,33 +198,48 @@ export class Poller {
     }
   }
 
-  async #admit(result: ReadResult, swept: boolean, readAt: number): Promise<number> {
+  async #admit(result: ReadResult, read: ReadFacts): Promise<number> {
     const { admission, destination, store } = this.#parts
     let late: readonly StoredDelivery[] = []
-    if (swept && result.swept !== null) {
-      this.#lastSweepAt = readAt
+    if (result.swept !== null) {
+      this.#lastSweepAt = read.now
       const missing = this.#missing(result.swept)
       if (missing.length > 0 && (result.sweptMore || missing.length > this.#options.batchSize)) {
         // Too many to fetch one by one. Rows of this read may belong behind them, so they are read again too.
-        this.#cursor = (missing[0]?.seq ?? 1n) - 1n
+        this.#goBackTo(missing[0]?.seq ?? 1n)
         this.#unswept = []
         return 0
       }
       const ids = missing.map(({ id }) => id)
       if (ids.length > 0) late = await store.queue.readByIds(destination, ids)
     }
+    // Lanes went or came while the database answered: these rows are looked at anew.
+    if (!read.stillOurs()) {
+      this.sweepSoon()
+      return 0
+    }
     const before = this.#cursor
     const last = result.fresh.at(-1)
     if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
     this.#keyedSeen = result.fresh.some(({ key }) => key !== null)
-    const fresh = swept ? result.fresh : this.#setAsideKeyed(result.fresh)
-    const ready = swept ? [...late, ...this.#unswept, ...fresh] : [...fresh]
-    if (swept) this.#unswept = []
-    ready.sort((a, b) => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0))
-    const admitted = await admission.admit([...result.due, ...ready])
-    if (admitted.goBackTo !== null && admitted.goBackTo <= this.#cursor) this.#cursor = admitted.goBackTo - 1n
+    const ready = this.#ready(result, late)
+    const { workerId, stillOurs } = read
+    const admitted = await admission.admit([...result.due, ...ready], workerId, stillOurs)
+    if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
     return this.#waitAfter(result, admitted.blocked, this.#cursor > before || late.length > 0)
+  }
+
+  #goBackTo(seq: bigint): void {
+    if (seq <= this.#cursor) this.#cursor = seq - 1n
+  }
+
+  /** What may be queued after this read, in `seq` order. */
+  #ready(result: ReadResult, late: readonly StoredDelivery[]): StoredDelivery[] {
+    if (result.swept === null) return this.#setAsideKeyed(result.fresh)
+    const ready = [...late, ...this.#unswept, ...result.fresh]
+    this.#unswept = []
+    return ready.sort((a, b) => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0))
   }
 
   /** What the sweep found behind the cursor and nobody here has in hand. */
