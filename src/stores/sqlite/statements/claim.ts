@@ -22,7 +22,8 @@ const CLAIM = sqlText(
       UNION ${first(t, `a.destination = '${UNROUTED}' AND ${IN_KEY}`)}
     ) ORDER BY seq LIMIT ?2)) END
 FROM json_each(?1) AS j CROSS JOIN ${t.deliveries} AS d ON d.id = unhex(j.value)
-WHERE d.status = 0 AND d.available_at <= ${NOW} AND ${workerIsAlive(t).replace('?', '?3')}`,
+WHERE d.status = 0 AND d.available_at <= ${NOW} AND ${workerIsAlive(t).replace('?', '?3')}
+ORDER BY d.seq`,
 )
 
 const idsOf = (list: unknown): readonly string[] =>

@@ -2,18 +2,14 @@
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { isWorkerAlive } from './lanes.ts'
-import { holder } from './read.ts'
+import { heldBack } from './read.ts'
 import { asId, asText, IDS, idList, NOW, sqlText } from './sql-text.ts'
 
-/**
- * The holder is looked for in the statement that holds: afterwards its settle finds every row that waits for
- * it. A delayed row ranks when it is due, so it lines up behind everything that is stored by now.
- */
+/** The holder is looked for in the statement that holds: afterwards its settle finds every row that waits for it. */
 const HOLD = sqlText(
-  (t) => `UPDATE ${t.deliveries} AS d SET status = 6, holds_key = 1,
-  seq = CASE status WHEN 5 THEN coalesce((SELECT q.seq FROM sqlite_sequence AS q WHERE q.name = '${t.prefix}events'), d.seq) ELSE seq END
+  (t) => `UPDATE ${t.deliveries} AS d SET status = 6, holds_key = 1
 WHERE d.id IN ${IDS} AND d.destination = ? AND d.status IN (0, 5) AND d.available_at <= ${NOW} AND d.key IS NOT NULL
-  AND CASE d.status WHEN 5 THEN ${holder(t, '2, 3, 6', '')} ELSE ${holder(t, '2, 3, 6', ' AND h.seq < d.seq')} END`,
+  AND ${heldBack(t)}`,
 )
 
 const HELD = sqlText(
@@ -41,17 +37,15 @@ export interface KeyOf {
 const sameKey = (table: string): string => `${table}.destination = j.value->>0 AND ${table}.key = j.value->>1`
 
 /**
- * The first held rows of each key, up to the next holder that is not held itself: a retry, a dead head that
- * blocks, or a row of an earlier batch that is still pending. Whoever settles that one asks again.
+ * The first held rows of each key, if nothing that is not held keeps them waiting: no retry, no dead head that
+ * blocks, no row of an earlier batch. Whoever ends as the last of those asks again, so nothing is held for ever.
  */
 const PROMOTE = sqlText(
   (t) => `UPDATE ${t.deliveries} SET status = 0
 WHERE id IN (
   SELECT h.id FROM json_each(?) AS j CROSS JOIN ${t.deliveries} AS h ON h.id IN (
-    SELECT x.id FROM ${t.deliveries} AS x WHERE ${sameKey('x')} AND x.holds_key = 1 AND x.status = 6
-      AND x.seq < coalesce((SELECT min(b.seq) FROM ${t.deliveries} AS b
-        WHERE ${sameKey('b')} AND b.holds_key = 1 AND b.status IN (0, 2, 3)), 9223372036854775807)
-    ORDER BY x.seq LIMIT ?))
+    SELECT x.id FROM ${t.deliveries} AS x WHERE ${sameKey('x')} AND x.holds_key = 1 AND x.status = 6 ORDER BY x.seq LIMIT ?)
+  WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS b WHERE ${sameKey('b')} AND b.holds_key = 1 AND b.status IN (0, 2, 3)))
 RETURNING destination`,
 )
 

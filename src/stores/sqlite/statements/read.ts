@@ -25,7 +25,7 @@ export const laneMask = (lanes: readonly number[] | null): bigint => {
 const IN_LANES = '((? >> lane) & 1) = 1'
 
 /** A holder of the row's key: a retry, a dead head that blocks, or rows that were held. */
-export const holder = (t: Tables, statuses: string, seq: string): string =>
+const holder = (t: Tables, statuses: string, seq: string): string =>
   `EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
     AND h.holds_key = 1 AND h.status IN (${statuses})${seq})`
 
@@ -37,13 +37,15 @@ const unroutedHolder = (t: Tables, seq: string): string =>
     AND u.status IN (0, 5) AND (u.status = 0 OR u.available_at <= ${NOW})${seq})`
 
 /**
- * Does somebody come first? A delayed row ranks when it is due, so every holder does. A retry waits for
- * earlier retries and dead heads but not for held rows, because those wait for it.
+ * Must the row wait for a holder of its key that is not pending? A delayed row ranks when it is due, so every
+ * holder was there before it. A row that holds the key itself waits only for retries and dead heads before
+ * it: if it waited for held rows, which wait for it, neither would ever go.
  */
-const behind = (t: Tables): string => `CASE WHEN d.key IS NULL THEN 0
-  WHEN d.status = 5 THEN ${holder(t, '2, 3, 6', '')} OR ${unroutedHolder(t, '')}
-  WHEN d.status = 2 THEN ${holder(t, '2, 3', BEFORE)} OR ${unroutedHolder(t, ' AND u.seq < d.seq')}
-  ELSE ${holder(t, '2, 3, 6', BEFORE)} OR ${unroutedHolder(t, ' AND u.seq < d.seq')} END`
+export const heldBack = (t: Tables): string => `CASE WHEN d.status = 5 THEN ${holder(t, '2, 3, 6', '')}
+  WHEN d.holds_key = 1 THEN ${holder(t, '2, 3', BEFORE)} ELSE ${holder(t, '2, 3, 6', BEFORE)} END`
+
+const behind = (t: Tables): string => `d.key IS NOT NULL AND (${heldBack(t)} OR CASE d.status
+  WHEN 5 THEN ${unroutedHolder(t, '')} ELSE ${unroutedHolder(t, ' AND u.seq < d.seq')} END)`
 
 const DELIVERY_FIELDS =
   'd.id, d.seq, d.destination, d.run, d.lane, d.key, d.attempts, d.suspicions, d.status, d.token, d.holds_key, d.size'
