@@ -20,7 +20,9 @@ export interface Registry {
   configure(name: string, change: DestinationSettings, by: OperatorAct): Promise<void>
   /**
    * Events routed with an older registry than the one that brought this destination, after `afterSeq` and not
-   * older than the destination, that have no delivery for it; lowest first. `scannedTo` is where to go on.
+   * older than the destination, that have no delivery for it; lowest first. `scannedTo` is where to go on: it
+   * never passes an event that is not committed yet. Left out are events that wait for expansion, which will
+   * find the destination, and edited copies, which are for one destination alone.
    */
   findUnreconciled(destination: string, limit: number): Promise<ReconcileBatch>
   /** Adds the deliveries that are still missing and remembers how far the destination is reconciled. */
@@ -215,13 +217,14 @@ export interface Operations {
    * order. Lowest `seq` first, so that a key is redriven in order. Returns the number of new runs.
    */
   redrive(target: OperationTarget, act: OperatorAct): Promise<number>
-  /** Done deliveries again, as a new run; the done run stays. */
+  /** Done deliveries again, as a new run; the done run stays. Only the last run of a delivery is replayed. */
   replay(target: OperationTarget, act: OperatorAct): Promise<number>
   /** Gives up dead or unfinished deliveries that are not under a live hot claim; held rows behind them go on. */
   discard(target: OperationTarget, act: OperatorAct): Promise<number>
   /**
    * A corrected copy of a dead delivery's event: a new event that replaces it for this destination alone, in
-   * the original's place. Requires status dead; otherwise StoreError POSTHASTE_CONFLICT.
+   * the original's place. Requires status dead; otherwise StoreError POSTHASTE_CONFLICT, except when
+   * `newDeliveryId` exists: then this very edit has happened.
    */
   edit(deliveryId: string, replacement: NewEvent, newDeliveryId: string, act: OperatorAct): Promise<void>
 }

@@ -153,20 +153,25 @@ export interface QueueStore {
   readByIds(destination: string, ids: readonly string[]): Promise<readonly StoredDelivery[]>
   /**
    * For keyed events right after commit: which of these are pending and due, with their position and the
-   * unfinished rows of the same key (here, unrouted, or dead ones that hold it) that lie before them. The
-   * lane's owner alone sends them, so nothing is written. Empty when the worker is fenced.
+   * unfinished rows of the same key (here, unrouted, or dead ones that hold it) that lie before them; delayed
+   * ones count from their due time on. The lane's owner alone sends them, so nothing is written. Empty when
+   * the worker is fenced.
    */
   claim(workerId: string, ids: readonly string[], aheadLimit: number): Promise<readonly ClaimedHead[]>
   /**
    * Counts one more suspicion for each and writes `token`, which ends the right of a former hot owner.
-   * From `spendFrom` suspicions on it also spends an attempt. Empty when the worker is fenced.
+   * From `spendFrom` suspicions on it also spends an attempt. Rows that were settled or extended since they
+   * were read are left out; a row that carries `token` already is counted no further. Empty when the worker
+   * is fenced.
    */
   suspect(request: SuspectRequest): Promise<readonly SuspectedDelivery[]>
   /** Extends hot claims that nobody replaced, even if their lease ran out. Returns the ids that were lost. */
   extend(claims: readonly HotClaim[], leaseMs: number): Promise<readonly string[]>
   /**
    * Marks pending or due scheduled rows as held, if a row of their key that is not pending holds it before
-   * them at this moment. Returns the ids that are now held; the others may be sent or must be read again.
+   * them at this moment, by the rule of `StoredDelivery.behind` (an unrouted row is no reason: it would not
+   * promote them). Returns the ids that are now held, also those that were before; the others may be sent or
+   * must be read again.
    */
   hold(workerId: string, destination: string, ids: readonly string[]): Promise<readonly string[]>
   /**
@@ -175,11 +180,12 @@ export interface QueueStore {
    * token: from then on the row belongs to its lane's owner.
    */
   settle(request: SettleRequest): Promise<SettleResult>
-  /** Unrouted deliveries that are due, lowest `seq` first. */
+  /** Unrouted deliveries that are due, lowest `seq` first. Before it is due a delayed one holds no key. */
   readUnrouted(limit: number): Promise<readonly UnroutedDelivery[]>
   /**
-   * Replaces unrouted deliveries by routed ones with the same position and due time. False when the registry
-   * is no longer at `registryVersion` or the worker is fenced: nothing happened, look at the routes again.
+   * Replaces unrouted deliveries by routed ones with the same position and due time; a delayed one stays
+   * `scheduled`. Those that were replaced before are passed over. False when the registry is no longer at
+   * `registryVersion` or the worker is fenced: nothing happened, look at the routes again.
    */
   expand(request: ExpandRequest): Promise<boolean>
 }
@@ -231,7 +237,11 @@ export interface StoredDelivery {
   readonly status: 'pending' | 'retry' | 'scheduled'
   readonly token: string | null
   readonly holdsKey: boolean
-  /** A holder of its key that is not pending, or an unrouted row of its key, comes first. */
+  /**
+   * A holder of its key that is not pending, or an unrouted row of its key, comes first. For a row that holds
+   * the key itself (a retry, a promoted one) held rows do not count: they wait for it. For a scheduled row,
+   * which ranks when it is due, a holder comes first whatever its `seq`.
+   */
   readonly behind: boolean
   readonly size: number
   /** Null when the event is missing or cannot be decoded; `problem` then says why. */
@@ -282,7 +292,10 @@ export interface SettleRequest {
   readonly settlements: readonly Settlement[]
   /** Failed attempts kept per delivery; older ones are dropped. */
   readonly historyLimit: number
-  /** Held rows of a key that become pending together when their holder is out of the way. */
+  /**
+   * Held rows of a key that become pending together when their holder is out of the way: when, after all of
+   * this request, no holder of the key is left that is not held itself. They go on holding the key.
+   */
   readonly promoteLimit: number
   readonly workerName: string
 }
