@@ -29,7 +29,7 @@ import {
 import type { Verdict } from './policy/failure.ts'
 import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
-import { sleep } from './runtime/signal.ts'
+import { within } from './runtime/signal.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Inspection, Logger, Metrics, Runtime, Schema, Store, Transactions, TxContext } from './spi/index.ts'
 
@@ -273,17 +273,12 @@ class OutboxCore<Tx, E> implements HotIntake {
   }
 
   async #flush(timeoutMs: number): Promise<{ readonly drained: boolean }> {
-    const deadline = this.#runtime.monotonicNow() + timeoutMs
-    const engine = this.#engine
-    if (engine !== null) {
-      engine.nudge()
-      const idle = engine.idle().then(() => true)
-      return { drained: await Promise.race([idle, sleep(this.#runtime, timeoutMs).then(() => false)]) }
+    let inTime = true
+    const drain = async (): Promise<void> => {
+      while (inTime && !(await this.#processOnce()).idle);
     }
-    while (this.#runtime.monotonicNow() < deadline) {
-      if ((await this.#processOnce()).idle) return { drained: true }
-    }
-    return { drained: false }
+    inTime = await within(this.#runtime, timeoutMs, drain())
+    return { drained: inTime }
   }
 
   async #fetch(destination: string, limit: number): Promise<Batch> {

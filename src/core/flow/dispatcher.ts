@@ -133,11 +133,6 @@ export class Dispatcher {
     this.pump()
   }
 
-  /** Resolves when nothing is queued, under way or unsettled. */
-  async idle(): Promise<void> {
-    while (this.#active > 0 || this.queues.size > 0) await this.#nextLull()
-  }
-
   /** Called when an entry left the queues, so that `idle` and waiting keys move on. */
   afterForget(): void {
     this.#wakeIdle()

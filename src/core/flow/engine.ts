@@ -6,7 +6,7 @@ import type { ListenerRegistry } from '../listeners.ts'
 import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
-import { sleep } from '../runtime/signal.ts'
+import { within } from '../runtime/signal.ts'
 import type { Logger, Metrics, RegisteredDestination, Runtime, Store } from '../spi/index.ts'
 import { DestinationFlow } from './destination-flow.ts'
 import { Expander } from './expand.ts'
@@ -166,14 +166,9 @@ export class Engine implements HotIntake {
 
   /** Reads and delivers what is due once, and waits until it is settled. */
   async runOnce(): Promise<void> {
-    for (const flow of this.#flows.values()) await flow.poller.poll()
-    for (const flow of this.#flows.values()) await flow.dispatcher.quiet()
-    await this.#settler.idle()
-  }
-
-  /** Resolves when nothing is queued, under way or unsettled here. */
-  async idle(): Promise<void> {
-    for (const flow of this.#flows.values()) await flow.dispatcher.idle()
+    for (const flow of this.#flows.values()) flow.poller.sweepSoon()
+    await Promise.all([...this.#flows.values()].map((flow) => flow.poller.poll()))
+    await this.#allQuiet()
     await this.#settler.idle()
   }
 
@@ -282,7 +277,3 @@ export class Engine implements HotIntake {
     else this.tally.dead += 1
   }
 }
-
-/** Whether the promise settles in time. */
-const within = async (runtime: Runtime, limitMs: number, promise: Promise<void>): Promise<boolean> =>
-  await Promise.race([promise.then(() => true), sleep(runtime, limitMs).then(() => false)])
