@@ -9,43 +9,70 @@ import {
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { testContext, testFolder } from './sqlite-files.ts'
 
-type FileStore = Store<SqliteHandle, SqlExecutor>
-
-const openStore = async (driver: SqliteDriver, file: string): Promise<FileStore> => {
-  const store = sqliteStore({ file, driver })
-  await store.open(testContext())
-  return store
+/** What the harness needs of any handle; all three libraries have it. */
+interface Executable {
+  exec(sql: string): unknown
 }
 
-/** Runs one statement in a transaction of its own. */
-const byHand = (store: FileStore, sql: string): Promise<void> =>
-  store.transactions.run(async (tx) => {
-    tx.exec(sql)
-  })
+interface OpenedStore<Handle extends Executable> {
+  readonly store: Store<Handle, SqlExecutor>
+  close(): Promise<void>
+}
 
-export const createHarness = async (
-  driver: SqliteDriver,
-  options: { readonly memory?: boolean } = {},
-): Promise<StoreHarness<SqliteHandle, SqlExecutor>> => {
+const harnessOn = async <Handle extends Executable>(
+  openStore: (file: string) => Promise<OpenedStore<Handle>>,
+  memory: boolean,
+): Promise<StoreHarness<Handle, SqlExecutor>> => {
   const folder = testFolder()
-  const file = options.memory === true ? ':memory:' : folder.file
-  const store = await openStore(driver, file)
-  const others: FileStore[] = []
-  const reopen = async (): Promise<FileStore> => {
-    const other = await openStore(driver, file)
-    others.push(other)
-    return other
+  const file = memory ? ':memory:' : folder.file
+  const first = await openStore(file)
+  const opened = [first]
+  const byHand = (sql: string): Promise<void> =>
+    first.store.transactions.run(async (tx) => {
+      tx.exec(sql)
+    })
+  const reopen = async (): Promise<Store<Handle, SqlExecutor>> => {
+    const other = await openStore(file)
+    opened.push(other)
+    return other.store
   }
   return {
-    store,
-    ...(options.memory === true ? {} : { reopen }),
+    store: first.store,
+    ...(memory ? {} : { reopen }),
     setNextSeq: (seq) =>
-      byHand(store, `INSERT INTO sqlite_sequence (name, seq) VALUES ('outbox_events', ${seq - 1n})`),
+      byHand(`INSERT INTO sqlite_sequence (name, seq) VALUES ('outbox_events', ${seq - 1n})`),
     corruptEvent: (id) =>
-      byHand(store, `UPDATE outbox_events SET headers = '{broken' WHERE id = x'${id.replaceAll('-', '')}'`),
+      byHand(`UPDATE outbox_events SET headers = '{broken' WHERE id = x'${id.replaceAll('-', '')}'`),
     dispose: async () => {
-      for (const one of [store, ...others]) await one.close()
+      for (const one of opened) await one.close()
       folder.remove()
     },
   }
 }
+
+/** The store opens the file itself. */
+export const createHarness = (
+  driver: SqliteDriver,
+  { memory = false }: { readonly memory?: boolean } = {},
+): Promise<StoreHarness<SqliteHandle, SqlExecutor>> =>
+  harnessOn(async (file) => {
+    const store = sqliteStore({ file, driver })
+    await store.open(testContext())
+    return { store, close: () => store.close() }
+  }, memory)
+
+/** The store works beside a handle that the application opened. */
+export const createHandleHarness = <Handle extends Executable & { close(): unknown }>(
+  open: (file: string) => Handle,
+  { memory = false }: { readonly memory?: boolean } = {},
+): Promise<StoreHarness<Handle, SqlExecutor>> =>
+  harnessOn(async (file) => {
+    const database = open(file)
+    const store = sqliteStore({ database })
+    await store.open(testContext())
+    const close = async (): Promise<void> => {
+      await store.close()
+      database.close()
+    }
+    return { store, close }
+  }, memory)

@@ -5,6 +5,7 @@
 import type { SqlValue } from '../sql/sql-executor.ts'
 import type { DriverHandle, DriverStatement, SqliteDriver } from './drivers.ts'
 
+/** Parameters are plain `?` everywhere: better-sqlite3 takes `?1` for a name. */
 export type Row = readonly unknown[]
 
 export interface SqliteConnection {

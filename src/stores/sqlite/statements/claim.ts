@@ -9,7 +9,7 @@ import { asBigInt, asId, asText, idList, NOW, sqlText, workerIsAlive } from './s
 
 /** The first ones are enough, because a key may have a million rows. */
 const first = (t: Tables, where: string): string =>
-  `SELECT * FROM (SELECT a.id, a.seq FROM ${t.deliveries} AS a WHERE ${where} AND a.key = d.key AND a.seq < d.seq ORDER BY a.seq LIMIT ?2)`
+  `SELECT * FROM (SELECT a.id, a.seq FROM ${t.deliveries} AS a WHERE ${where} AND a.key = d.key AND a.seq < d.seq ORDER BY a.seq LIMIT ?)`
 
 const IN_KEY = `a.key IS NOT NULL AND a.status IN (0, 5) AND (a.status = 0 OR a.available_at <= ${NOW})`
 
@@ -20,9 +20,9 @@ const CLAIM = sqlText(
       ${first(t, `a.destination = d.destination AND ${IN_KEY}`)}
       UNION ${first(t, 'a.destination = d.destination AND a.holds_key = 1 AND a.status IN (2, 3, 6)')}
       UNION ${first(t, `a.destination = '${UNROUTED}' AND ${IN_KEY}`)}
-    ) ORDER BY seq LIMIT ?2)) END
-FROM json_each(?1) AS j CROSS JOIN ${t.deliveries} AS d ON d.id = unhex(j.value)
-WHERE d.status = 0 AND d.available_at <= ${NOW} AND ${workerIsAlive(t).replace('?', '?3')}
+    ) ORDER BY seq LIMIT ?)) END
+FROM json_each(?) AS j CROSS JOIN ${t.deliveries} AS d ON d.id = unhex(j.value)
+WHERE d.status = 0 AND d.available_at <= ${NOW} AND ${workerIsAlive(t)}
 ORDER BY d.seq`,
 )
 
@@ -41,8 +41,10 @@ export const claim = (
   ids: readonly string[],
   aheadLimit: number,
 ): readonly ClaimedHead[] =>
-  c.rows(CLAIM(t), [idList(ids), aheadLimit, workerId]).map(([id, seq, ahead]) => ({
-    id: asId(id),
-    seq: asBigInt(seq),
-    ahead: idsOf(ahead),
-  }))
+  c
+    .rows(CLAIM(t), [aheadLimit, aheadLimit, aheadLimit, aheadLimit, idList(ids), workerId])
+    .map(([id, seq, ahead]) => ({
+      id: asId(id),
+      seq: asBigInt(seq),
+      ahead: idsOf(ahead),
+    }))

@@ -14,20 +14,20 @@ import { asId, asNumber, asText, asTextOrNull, NOW, sqlText } from './sql-text.t
 const EVENT = sqlText((t) => `SELECT ${EVENT_FIELDS} FROM ${t.events} AS e WHERE e.id = ?`)
 
 const DELIVERIES = sqlText(
-  (t) => `${viewSelect(t, 'deliveries')} WHERE d.event_id = ?1
-UNION ALL ${viewSelect(t, 'finished')} WHERE d.event_id = ?1
+  (t) => `${viewSelect(t, 'deliveries')} WHERE d.event_id = ?
+UNION ALL ${viewSelect(t, 'finished')} WHERE d.event_id = ?
 ORDER BY 4, 5`,
 )
 
 const ATTEMPTS = sqlText(
   (t) => `SELECT a.delivery_id, a.attempt, a.at, a.worker, a.duration_ms, a.code, a.message, a.stack
-FROM (SELECT id FROM ${t.deliveries} WHERE event_id = ?1 UNION ALL SELECT id FROM ${t.finished} WHERE event_id = ?1) AS d
+FROM (SELECT id FROM ${t.deliveries} WHERE event_id = ? UNION ALL SELECT id FROM ${t.finished} WHERE event_id = ?) AS d
 CROSS JOIN ${t.attempts} AS a ON a.delivery_id = d.id ORDER BY a.delivery_id, a.attempt`,
 )
 
 const BY_DELIVERY = sqlText(
   (t) => `SELECT ${EVENT_FIELDS} FROM ${t.events} AS e WHERE e.id = coalesce(
-  (SELECT event_id FROM ${t.deliveries} WHERE id = ?1), (SELECT event_id FROM ${t.finished} WHERE id = ?1))`,
+  (SELECT event_id FROM ${t.deliveries} WHERE id = ?), (SELECT event_id FROM ${t.finished} WHERE id = ?))`,
 )
 
 const readable = (row: readonly unknown[]): EventRecord => {
@@ -38,7 +38,8 @@ const readable = (row: readonly unknown[]): EventRecord => {
 }
 
 export const eventOfDelivery = (c: SqliteConnection, t: Tables, deliveryId: string): EventRecord | null => {
-  const [row] = c.rows(BY_DELIVERY(t), [uuidToBytes(deliveryId)])
+  const id = uuidToBytes(deliveryId)
+  const [row] = c.rows(BY_DELIVERY(t), [id, id])
   return row === undefined ? null : readable(row)
 }
 
@@ -46,7 +47,7 @@ export const event = (c: SqliteConnection, t: Tables, eventId: string): EventDet
   const id = uuidToBytes(eventId)
   const [row] = c.rows(EVENT(t), [id])
   if (row === undefined) return null
-  const attempts = c.rows(ATTEMPTS(t), [id]).map((attempt) => ({
+  const attempts = c.rows(ATTEMPTS(t), [id, id]).map((attempt) => ({
     deliveryId: asId(attempt[0]),
     attempt: asNumber(attempt[1]),
     atMs: asNumber(attempt[2]),
@@ -56,7 +57,7 @@ export const event = (c: SqliteConnection, t: Tables, eventId: string): EventDet
     message: asText(attempt[6]),
     stack: asTextOrNull(attempt[7]),
   }))
-  return { event: readable(row), deliveries: c.rows(DELIVERIES(t), [id]).map(decodeView), attempts }
+  return { event: readable(row), deliveries: c.rows(DELIVERIES(t), [id, id]).map(decodeView), attempts }
 }
 
 const COUNTS = sqlText(
@@ -109,10 +110,10 @@ const BLOCKED = sqlText(
     + (SELECT count(*) FROM ${t.deliveries} AS w WHERE w.destination = d.destination AND w.key = d.key AND w.seq > d.seq
       AND w.holds_key = 1 AND w.status IN (0, 6)) AS waiting
   FROM ${t.deliveries} AS d
-  WHERE d.status IN (2, 3, 5, 6) AND d.status IN (2, 3) AND d.holds_key = 1 AND (?1 IS NULL OR d.destination = ?1)
+  WHERE d.status IN (2, 3, 5, 6) AND d.status IN (2, 3) AND d.holds_key = 1 AND (? IS NULL OR d.destination = ?)
     AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
       AND h.holds_key = 1 AND h.status IN (2, 3) AND h.seq < d.seq)
-) WHERE waiting > 0 LIMIT ?2`,
+) WHERE waiting > 0 LIMIT ?`,
 )
 
 export const blockedKeys = (
@@ -120,7 +121,7 @@ export const blockedKeys = (
   t: Tables,
   query: { readonly destination?: string; readonly limit: number },
 ): readonly BlockedKey[] =>
-  c.rows(BLOCKED(t), [query.destination ?? null, query.limit]).map((row) => ({
+  c.rows(BLOCKED(t), [query.destination ?? null, query.destination ?? null, query.limit]).map((row) => ({
     destination: asText(row[0]),
     key: asText(row[1]),
     headDeliveryId: asId(row[2]),

@@ -151,8 +151,8 @@ export const discard = (
 const DEAD = sqlText((t) => `SELECT event_id FROM ${t.deliveries} WHERE id = ? AND status = 3`)
 
 const EDITED = sqlText(
-  (t) => `SELECT 1 FROM ${t.deliveries} WHERE id = ?1 AND event_id = ?2
-UNION ALL SELECT 1 FROM ${t.finished} WHERE id = ?1 AND event_id = ?2`,
+  (t) => `SELECT 1 FROM ${t.deliveries} WHERE id = ? AND event_id = ?
+UNION ALL SELECT 1 FROM ${t.finished} WHERE id = ? AND event_id = ?`,
 )
 
 const REPLACE = sqlText(
@@ -176,7 +176,7 @@ export const edit = (
     Uint8Array,
     Uint8Array,
   ]
-  if (c.rows(EDITED(t), [newId, eventId]).length > 0) return
+  if (c.rows(EDITED(t), [newId, eventId, newId, eventId]).length > 0) return
   const [dead] = c.rows(DEAD(t), [oldId])
   if (dead === undefined) {
     throw new StoreError(

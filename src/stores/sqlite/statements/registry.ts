@@ -115,7 +115,7 @@ export const configure = (
  * registry of that moment. Both are none of the reconciler's business.
  */
 const UNRECONCILED = sqlText(
-  (t) => `WITH RECURSIVE target AS (SELECT version, reconciled_to FROM ${t.destinations} WHERE name = ?1),
+  (t) => `WITH RECURSIVE target AS (SELECT version, reconciled_to FROM ${t.destinations} WHERE name = ?),
 versions(v) AS (
   SELECT min(routes_version) FROM ${t.events}
   UNION ALL
@@ -123,12 +123,12 @@ versions(v) AS (
 )
 SELECT e.id, e.seq, e.type, e.key, e.size,
   e.replaces_id IS NULL
-  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN (?1, '${UNROUTED}'))
-  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ?1)
+  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN (?, '${UNROUTED}'))
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ?)
 FROM target CROSS JOIN versions CROSS JOIN ${t.events} AS e ON e.seq IN (
-  SELECT x.seq FROM ${t.events} AS x WHERE x.routes_version = versions.v AND x.seq > target.reconciled_to ORDER BY x.seq LIMIT ?2)
+  SELECT x.seq FROM ${t.events} AS x WHERE x.routes_version = versions.v AND x.seq > target.reconciled_to ORDER BY x.seq LIMIT ?)
 WHERE versions.v < target.version
-ORDER BY e.seq LIMIT ?2`,
+ORDER BY e.seq LIMIT ?`,
 )
 
 const MARK = sqlText((t) => `SELECT reconciled_to FROM ${t.destinations} WHERE name = ?`)
@@ -139,7 +139,7 @@ export const findUnreconciled = (
   destination: string,
   limit: number,
 ): ReconcileBatch => {
-  const rows = c.rows(UNRECONCILED(t), [destination, limit + 1])
+  const rows = c.rows(UNRECONCILED(t), [destination, destination, destination, limit + 1, limit + 1])
   const examined = rows.slice(0, limit)
   const events = examined
     .filter((row) => asNumber(row[5]) === 1)

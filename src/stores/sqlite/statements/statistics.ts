@@ -30,9 +30,9 @@ export const recordStatistics = (c: SqliteConnection, t: Tables, keepMinutes: nu
 }
 
 const DUTY = sqlText(
-  (t) => `INSERT INTO ${t.lanes} (destination, lane, worker_id) VALUES (?1, -1, ?2)
-ON CONFLICT (destination, lane) DO UPDATE SET worker_id = ?2
-WHERE worker_id IS NULL OR worker_id = ?2 OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS w WHERE w.id = worker_id AND w.fenced = 0)
+  (t) => `INSERT INTO ${t.lanes} (destination, lane, worker_id) VALUES (?, -1, ?)
+ON CONFLICT (destination, lane) DO UPDATE SET worker_id = excluded.worker_id
+WHERE worker_id IS NULL OR worker_id = excluded.worker_id OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS w WHERE w.id = ${t.lanes}.worker_id AND w.fenced = 0)
 RETURNING 1`,
 )
 

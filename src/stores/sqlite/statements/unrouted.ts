@@ -10,10 +10,10 @@ import { asBigInt, asId, asNumber, asText, asTextOrNull, IDS, idList, sqlText } 
 
 const READ = sqlText(
   (t) => `SELECT d.id, d.event_id, d.seq, e.type, d.key, d.size FROM (
-  SELECT * FROM (${unroutedDue(t, '= 0')} ORDER BY u.seq LIMIT ?1)
-  UNION ALL SELECT * FROM (${unroutedDue(t, 'IN (2, 5)')} LIMIT ?1)
+  SELECT * FROM (${unroutedDue(t, '= 0')} ORDER BY u.seq LIMIT ?)
+  UNION ALL SELECT * FROM (${unroutedDue(t, 'IN (2, 5)')} LIMIT ?)
 ) AS n CROSS JOIN ${t.deliveries} AS d ON d.id = n.id CROSS JOIN ${t.events} AS e ON e.id = d.event_id
-ORDER BY n.seq LIMIT ?1`,
+ORDER BY n.seq LIMIT ?`,
 )
 
 /** A row that is gone was expanded by somebody else, and one that exists already came by the reconciler. */
@@ -33,7 +33,7 @@ const REMOVE = sqlText(
 )
 
 export const readUnrouted = (c: SqliteConnection, t: Tables, limit: number): readonly UnroutedDelivery[] =>
-  c.rows(READ(t), [limit]).map(([id, eventId, seq, type, key, size]) => ({
+  c.rows(READ(t), [limit, limit, limit]).map(([id, eventId, seq, type, key, size]) => ({
     id: asId(id),
     eventId: asId(eventId),
     seq: asBigInt(seq),
