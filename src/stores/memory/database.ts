@@ -6,7 +6,7 @@
 
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import { type DeliveryStatus, UNROUTED } from '../../core/model/delivery.ts'
-import type { AttemptView, AuditEntry, RegisteredDestination } from '../../core/spi/store-roles.ts'
+import type { AttemptView, AuditEntry, RegisteredDestination } from '../../core/spi/index.ts'
 import { KeyQueue } from './key-queue.ts'
 import {
   byDueTime,

@@ -63,11 +63,11 @@ export class KeyQueue {
     return next
   }
 
-  /** Ids of the rows that come before `seq`, lowest first. Delayed rows have no place before they are due. */
-  idsBefore(seq: bigint, now: number, limit: number): string[] {
+  /** Ids of the rows before `seq` (null: of all), lowest first. Delayed rows have no place before they are due. */
+  idsBefore(seq: bigint | null, now: number, limit: number): string[] {
     const ids: string[] = []
     for (const row of this.rows) {
-      if (row.seq >= seq || ids.length >= limit) break
+      if ((seq !== null && row.seq >= seq) || ids.length >= limit) break
       if (row.status !== 'scheduled' || isDue(row, now)) ids.push(row.id)
     }
     return ids

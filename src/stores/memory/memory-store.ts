@@ -5,8 +5,8 @@
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import { createIdGenerator } from '../../core/model/uuid.ts'
-import type { Store, StoreContext } from '../../core/spi/store.ts'
-import type { SchemaStatus } from '../../core/spi/store-roles.ts'
+import type { Store, StoreContext } from '../../core/spi/index.ts'
+import type { SchemaStatus } from '../../core/spi/index.ts'
 import { createMemoryDatabase, type MemoryDatabase } from './database.ts'
 import * as claiming from './statements/claim.ts'
 import { insert } from './statements/insert.ts'

@@ -4,7 +4,7 @@
  * rolling back to a savepoint undoes exactly what came after it, through whichever handle it was written.
  */
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
-import type { OpenTransaction, Transactions } from '../../core/spi/transactions.ts'
+import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { MemoryDatabase, OpenDraw } from './database.ts'
 import type { DeliveryRow, EventRow } from './rows.ts'
 

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createIdGenerator } from '../../core/model/uuid.ts'
-import type { InsertRequest, InsertResult, NewDelivery, NewEvent, Store } from '../../core/spi/store.ts'
-import type { OpenTransaction, Transactions } from '../../core/spi/transactions.ts'
+import type { InsertRequest, InsertResult, NewDelivery, NewEvent, Store } from '../../core/spi/index.ts'
+import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { StoreHarness } from './store-harness.ts'
 
 /** How much longer than necessary a real clock may take before a test gives up. */

@@ -10,8 +10,8 @@ import type {
   Settlement,
   SettleRequest,
   SettleResult,
-} from '../../core/spi/store.ts'
-import type { DeliveryView, EventDetail } from '../../core/spi/store-roles.ts'
+} from '../../core/spi/index.ts'
+import type { DeliveryView, EventDetail } from '../../core/spi/index.ts'
 import { LONG_MS, type Published, PublishingFixture } from './publishing-fixture.ts'
 
 export { LONG_MS, type Published } from './publishing-fixture.ts'

@@ -7,7 +7,7 @@ import type {
   HotClaim,
   SuspectedDelivery,
   SuspectRequest,
-} from '../../../core/spi/store.ts'
+} from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 import { bySeq, type DeliveryRow, isDue, isUnderHotClaim, newDeliveryRow } from '../rows.ts'
 

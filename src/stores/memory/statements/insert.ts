@@ -1,6 +1,6 @@
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
 import type { EventRecord } from '../../../core/model/event.ts'
-import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/store.ts'
+import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
 import { type DeliveryRow, type EventRow, newDeliveryRow } from '../rows.ts'
 import { assertOpen, type MemoryTransaction, type TransactionLog } from '../transactions.ts'
 

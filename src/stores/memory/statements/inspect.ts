@@ -8,7 +8,7 @@ import type {
   DestinationCounts,
   EventDetail,
   WorkerView,
-} from '../../../core/spi/store-roles.ts'
+} from '../../../core/spi/index.ts'
 import type { DestinationQueue, MemoryDatabase } from '../database.ts'
 import { bySeq, type DeliveryRow, isDue, isUnfinished } from '../rows.ts'
 import { readEvent } from './read.ts'

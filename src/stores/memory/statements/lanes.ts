@@ -1,5 +1,5 @@
 import { LANES } from '../../../core/model/lane.ts'
-import type { DestinationSurvey, LaneSurvey, TakenLane, WorkerRegistration } from '../../../core/spi/store.ts'
+import type { DestinationSurvey, LaneSurvey, TakenLane, WorkerRegistration } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 
 export const register = (db: MemoryDatabase, registration: WorkerRegistration): void => {

@@ -1,4 +1,4 @@
-import type { CleanupRequest, CleanupResult } from '../../../core/spi/store-roles.ts'
+import type { CleanupRequest, CleanupResult } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 import type { DeliveryRow } from '../rows.ts'
 import type { SortedList } from '../sorted-list.ts'

@@ -1,7 +1,7 @@
 /** What an operator does. Each leaves an audit row, also when there was nothing to do. */
 import { ERROR_CODES, InvalidOptionError, StoreError } from '../../../core/errors.ts'
-import type { NewEvent } from '../../../core/spi/store.ts'
-import type { OperationTarget, OperatorAct } from '../../../core/spi/store-roles.ts'
+import type { NewEvent } from '../../../core/spi/index.ts'
+import type { OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 import { bySeq, type DeliveryRow, isUnderHotClaim, isUnfinished, newDeliveryRow } from '../rows.ts'
 import { toEventRow } from './insert.ts'

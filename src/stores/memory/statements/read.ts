@@ -6,7 +6,7 @@ import type {
   StoredDelivery,
   SweptDelivery,
   UnroutedDelivery,
-} from '../../../core/spi/store.ts'
+} from '../../../core/spi/index.ts'
 import type { DestinationQueue, MemoryDatabase } from '../database.ts'
 import { bySeq, type DeliveryRow, isDue } from '../rows.ts'
 import type { SortedList } from '../sorted-list.ts'
@@ -133,7 +133,8 @@ export const readByIds = (
 export const isBehind = (db: MemoryDatabase, row: DeliveryRow, now: number): boolean => {
   if (row.key === null) return false
   if (db.keyQueue(row.destination, row.key)?.isHeldBack(row)) return true
-  return (db.unroutedOf(row.key)?.idsBefore(row.seq, now, 1).length ?? 0) > 0
+  const before = row.status === 'scheduled' ? null : row.seq
+  return (db.unroutedOf(row.key)?.idsBefore(before, now, 1).length ?? 0) > 0
 }
 
 export const readEvent = (db: MemoryDatabase, eventId: string): EventRecord | null => {

@@ -7,7 +7,7 @@ import type {
   ReconcileBatch,
   ReconciledDelivery,
   RegistryState,
-} from '../../../core/spi/store-roles.ts'
+} from '../../../core/spi/index.ts'
 import type { MemoryDatabase, RegistryEntry } from '../database.ts'
 import { type EventRow, newDeliveryRow } from '../rows.ts'
 import { hasDelivery } from './claim.ts'

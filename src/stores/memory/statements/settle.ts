@@ -1,5 +1,5 @@
 import type { AttemptFailure, Right } from '../../../core/model/delivery.ts'
-import type { Settlement, SettleRequest, SettleResult } from '../../../core/spi/store.ts'
+import type { Settlement, SettleRequest, SettleResult } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 import { type DeliveryRow, isUnfinished } from '../rows.ts'
 

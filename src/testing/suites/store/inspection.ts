@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { DELIVERY_STATUS, type DeliveryStatus } from '../../../core/model/delivery.ts'
-import type { DeliveryQuery } from '../../../core/spi/store-roles.ts'
+import type { DeliveryQuery } from '../../../core/spi/index.ts'
 import { idsOf, LONG_MS, OPERATOR, type StoreFixture, type Topic } from '../store-fixture.ts'
 
 const listIds = async (t: StoreFixture, query: Partial<DeliveryQuery>): Promise<string[]> =>

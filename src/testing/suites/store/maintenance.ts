@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { CleanupRequest } from '../../../core/spi/store-roles.ts'
+import type { CleanupRequest } from '../../../core/spi/index.ts'
 import { idsOf, LONG_MS, type StoreFixture, type Topic, tokenRight } from '../store-fixture.ts'
 
 /** Removes whatever may go, however young it is, unless the case says otherwise. */

@@ -137,6 +137,13 @@ export const unroutedTopic: Topic = {
       assert.ok(await t.store.inspection.event(unrouted.event.id))
     },
 
+    'a delayed row of its key that is due waits for it, whichever was published first': async (t) => {
+      const delayed = await t.publish({ key: 'k', due: { afterMs: 20 } })
+      await t.publish({ key: 'k', destination: UNROUTED })
+      await t.until(20, 'it is due', async () => (await t.readableIds()).includes(delayed.delivery.id))
+      assert.equal((await t.readOne(delayed)).behind, true)
+    },
+
     'a delayed one is not listed and holds nothing before its time': async (t) => {
       await t.publish({ key: 'k', destination: UNROUTED, due: { afterMs: LONG_MS } })
       assert.deepEqual(await t.store.queue.readUnrouted(10), [])
