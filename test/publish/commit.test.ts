@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { createWorld, deferred } from './fixture.ts'
+import { defineEvent } from '../../src/core/define-event.ts'
+import { createWorld, deferred, type FakeTx, until } from './fixture.ts'
 
 const event = (type: string) => ({ type, payload: { n: 1 } })
 
@@ -74,11 +75,13 @@ describe('a transaction', () => {
 
   it('refuses a publish after the transaction was ended from inside', async () => {
     const { outbox } = createWorld()
-    const run = outbox.transaction(async (tx) => {
+    await outbox.transaction(async (tx) => {
       tx.active = false
-      await outbox.publish(tx, event('a'))
+      await expect(outbox.publish(tx, event('a'))).rejects.toMatchObject({
+        code: 'POSTHASTE_TRANSACTION_ENDED',
+      })
+      tx.active = true
     })
-    await expect(run).rejects.toMatchObject({ code: 'POSTHASTE_TRANSACTION_ENDED' })
   })
 
   it('forgets the first try when the library runs the function again', async () => {
@@ -97,11 +100,15 @@ describe('a transaction', () => {
       }),
     })
     let round = 0
+    const undone: number[] = []
     await outbox.transaction((tx) => {
       round += 1
+      const mine = round
+      outbox.txContext.afterRollback(() => void undone.push(mine))
       return outbox.publish(tx, event(`try${round}`))
     })
     expect(intake.types).toEqual(['try2'])
+    expect(undone).toEqual([1])
   })
 })
 
@@ -250,15 +257,83 @@ describe('a publish that nobody awaited', () => {
     database.gate = gate.promise
     const run = outbox.transaction(async (tx) => {
       void outbox.publish(tx, event('a'))
-      await Promise.resolve()
-      await Promise.resolve()
-      await Promise.resolve()
+      await until(() => database.sent === 1)
       setTimeout(gate.resolve, 5)
       throw new Error('business')
     })
     await expect(run).rejects.toThrow('business')
-    expect(database.log.at(-1)).toBe('rollback')
-    expect(database.log.filter((line) => line.startsWith('insert')).length).toBeLessThanOrEqual(1)
+    expect(database.log).toEqual(['insert a', 'rollback'])
+  })
+
+  it('[8] does not land after the rollback of its savepoint', async () => {
+    const { outbox, database, intake } = createWorld()
+    const gate = deferred()
+    database.gate = gate.promise
+    await outbox.transaction(async () => {
+      const nested = outbox.transaction(async (tx) => {
+        void outbox.publish(tx, event('a'))
+        await until(() => database.sent === 1)
+        setTimeout(gate.resolve, 5)
+        throw new Error('undo')
+      })
+      await expect(nested).rejects.toThrow('undo')
+    })
+    expect(database.log).toEqual(['savepoint', 'insert a', 'rollback to', 'commit'])
+    expect(intake.offered).toEqual([])
+  })
+
+  it('[8] is not sent any more when the transaction fails while its schema is still thinking', async () => {
+    const { outbox, database } = createWorld()
+    const answer = deferred<{ value: unknown }>()
+    const schema = { '~standard': { version: 1, vendor: 'slow', validate: () => answer.promise } } as const
+    const slow = defineEvent('slow', { schema })
+    let late: Promise<unknown> | undefined
+    const run = outbox.transaction((tx) => {
+      late = outbox.publish(tx, slow({}))
+      throw new Error('business')
+    })
+    await expect(run).rejects.toThrow('business')
+    answer.resolve({ value: {} })
+    await expect(late).rejects.toMatchObject({ code: 'POSTHASTE_TRANSACTION_ENDED' })
+    expect(database.log).toEqual(['rollback'])
+  })
+
+  it('[8] is not sent while a failed transaction waits for another one’s answer, and nobody hears of it twice', async () => {
+    const { outbox, database } = createWorld()
+    const gate = deferred()
+    const answer = deferred<{ value: unknown }>()
+    database.gate = gate.promise
+    const schema = { '~standard': { version: 1, vendor: 'slow', validate: () => answer.promise } } as const
+    const slow = defineEvent('slow', { schema })
+    const run = outbox.transaction(async (tx) => {
+      void outbox.publish(tx, event('a'))
+      void outbox.publish(tx, slow({}))
+      await until(() => database.sent === 1)
+      setTimeout(() => answer.resolve({ value: {} }), 2)
+      setTimeout(gate.resolve, 10)
+      throw new Error('business')
+    })
+    await expect(run).rejects.toThrow('business')
+    expect(database.log).toEqual(['insert a', 'rollback'])
+  })
+
+  it('[8] is refused between the end of a savepoint’s function and its release', async () => {
+    const { outbox, database } = createWorld()
+    const gate = deferred()
+    const returned = deferred()
+    database.releaseGate = gate.promise
+    await outbox.transaction(async () => {
+      let late: Promise<unknown> | undefined
+      const nested = outbox.transaction((inner) => {
+        late = returned.promise.then(() => outbox.publish(inner, event('late')))
+      })
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      returned.resolve()
+      await expect(late).rejects.toMatchObject({ code: 'POSTHASTE_TRANSACTION_ENDED' })
+      gate.resolve()
+      await nested
+    })
+    expect(database.log).toEqual(['savepoint', 'release', 'commit'])
   })
 
   it('[8] is refused when it begins after the function returned', async () => {
@@ -315,6 +390,50 @@ describe('handles', () => {
       await outbox.publish(tx, event('mine'))
     })
     expect(intake.types).toEqual(['mine'])
+  })
+
+  it('[6] that the next transaction has already are not taken away by the end of the one before', async () => {
+    const secondRuns = deferred()
+    const handle: FakeTx = { rows: [], active: true }
+    let runs = 0
+    const { outbox, intake } = createWorld({
+      transactions: () => ({
+        library: 'one connection',
+        async run(fn) {
+          runs += 1
+          const first = runs === 1
+          const result = await fn(handle)
+          // The connection is free as soon as COMMIT was answered, before the first caller hears of it.
+          if (first) await secondRuns.promise
+          return result
+        },
+        executor: (tx) => tx,
+        inTransaction: () => true,
+      }),
+    })
+    const first = outbox.transaction((tx) => outbox.publish(tx, event('first')))
+    await until(() => runs === 1)
+    await outbox.transaction(async (tx) => {
+      secondRuns.resolve()
+      await first
+      await outbox.publish(tx, event('second'))
+    })
+    expect(intake.types).toEqual(['first', 'second'])
+    expect(intake.offered.every((hot) => hot.token !== null)).toBe(true)
+  })
+
+  it('whose library will not say when they end stay unobserved', async () => {
+    const { outbox, intake, database, transactions } = createWorld()
+    transactions.observe = () => false
+    const tx = { rows: [], active: true }
+    await outbox.publish(tx, event('a'))
+    await outbox.publish(tx, event('b'))
+    database.commit(tx)
+    expect(database.rows.flatMap((row) => row.deliveries.map((delivery) => delivery.token))).toEqual([
+      null,
+      null,
+    ])
+    expect(intake.expected).toBe(2)
   })
 
   it('without a transaction are refused with advice', async () => {

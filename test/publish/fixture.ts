@@ -37,6 +37,10 @@ export class FakeDatabase {
   inserts: InsertRequest[] = []
   /** Awaited by every insert before it writes. */
   gate: Promise<void> | null = null
+  /** Inserts that were asked for, whether or not the gate let them write. */
+  sent = 0
+  /** Awaited by every savepoint before it is released. */
+  releaseGate: Promise<void> | null = null
   failInsert: Error | null = null
   log: string[] = []
 
@@ -132,6 +136,7 @@ export const fakeTransactions = (
       database.log.push('savepoint')
       try {
         const result = await fn(inner)
+        if (database.releaseGate !== null) await database.releaseGate
         database.log.push('release')
         return result
       } catch (error) {
@@ -206,6 +211,7 @@ export const createWorld = (world: World = {}) => {
     },
     transactions,
     async insert(executor: FakeTx, request: InsertRequest) {
+      database.sent += 1
       if (database.gate !== null) await database.gate
       return database.insert(executor, request)
     },
@@ -242,4 +248,9 @@ export const deferred = <T = void>() => {
     reject = no
   })
   return { promise, resolve, reject }
+}
+
+/** Until something is so; a test that waits in vain runs into its time limit. */
+export const until = async (isSo: () => boolean): Promise<void> => {
+  while (!isSo()) await new Promise((resolve) => setImmediate(resolve))
 }
