@@ -1,5 +1,5 @@
 import { createSystemRuntime } from './runtime/system-runtime.ts'
-import type { Runtime } from './spi/runtime.ts'
+import type { Runtime } from './spi/index.ts'
 
 /**
  * Which ids are being worked on in this process. With a `ttlMs` an entry that nobody released (a handler that

@@ -14,7 +14,7 @@ import {
 import { InvalidEventError } from '../errors.ts'
 import { type Headers, JSON_CONTENT_TYPE } from '../model/event.ts'
 import { checkHeaders, checkName, type NameKind } from '../model/headers.ts'
-import type { Due } from '../spi/store.ts'
+import type { Due } from '../spi/index.ts'
 
 const LAST_VERSION = 32_767
 /** Ten years: whoever waits longer has mistaken the unit. */

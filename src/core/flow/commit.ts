@@ -13,7 +13,7 @@
  * that decides over it, whichever handle or function it came from. That is why frames are a stack per scope.
  */
 import { ERROR_CODES, TransactionError } from '../errors.ts'
-import type { Logger, Metrics, Runtime } from '../spi/runtime.ts'
+import type { Logger, Metrics, Runtime } from '../spi/index.ts'
 import { type Callback, Frame, type PendingWork } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import type { Budget, Published } from './publish.ts'

@@ -9,7 +9,7 @@ import { checkName } from '../model/headers.ts'
 import { checkBinary, checkJsonText, parsePayload, serialisePayload } from '../model/payload.ts'
 import { isUuid } from '../model/uuid.ts'
 import type { ResolvedOptions } from '../options.ts'
-import type { Due } from '../spi/store.ts'
+import type { Due } from '../spi/index.ts'
 import { type CheckedDraft, checkDraft, contentTypeFor, placeError, refuse } from './check-draft.ts'
 import { isPromise, requireSync, validatePayload } from './validate-payload.ts'
 

@@ -5,7 +5,7 @@
  */
 import type { Draft } from '../define-event.ts'
 import { ERROR_CODES, OutboxError } from '../errors.ts'
-import type { Store } from '../spi/store.ts'
+import type { Store } from '../spi/index.ts'
 import { refuse } from './check-draft.ts'
 import type { EventSource } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'

@@ -1,6 +1,6 @@
 /** What an application sees of stages 1 and 2; `transactions-api.ts` implements it. */
 import type { Draft } from '../define-event.ts'
-import type { Transactions, TxContext } from '../spi/transactions.ts'
+import type { Transactions, TxContext } from '../spi/index.ts'
 import type { EventSource } from './frame.ts'
 
 /** An object with `pullEvents()`, such as an aggregate that remembers what happened to it. */

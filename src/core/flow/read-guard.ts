@@ -6,7 +6,7 @@
 export class ReadGuard {
   readonly #active = new Set<number>()
   #next = 0
-  #barriers: { readonly waitsFor: Set<number>; readonly from: number; readonly then: (() => void)[] }[] = []
+  #barriers: { readonly waitsFor: Set<number>; readonly from: number; readonly waiting: (() => void)[] }[] = []
 
   /** Marks a read as under way while `read` runs. */
   async during<T>(read: () => Promise<T>): Promise<T> {
@@ -29,8 +29,8 @@ export class ReadGuard {
     }
     const last = this.#barriers.at(-1)
     // No read began since the last barrier was put up: both wait for no more than the same reads.
-    if (last !== undefined && last.from === this.#next) last.then.push(fn)
-    else this.#barriers.push({ waitsFor: new Set(this.#active), from: this.#next, then: [fn] })
+    if (last !== undefined && last.from === this.#next) last.waiting.push(fn)
+    else this.#barriers.push({ waitsFor: new Set(this.#active), from: this.#next, waiting: [fn] })
   }
 
   passed(): Promise<void> {
@@ -43,6 +43,6 @@ export class ReadGuard {
     const open = this.#barriers.filter(({ waitsFor }) => waitsFor.size === 0)
     if (open.length === 0) return
     this.#barriers = this.#barriers.filter(({ waitsFor }) => waitsFor.size > 0)
-    for (const { then } of open) for (const fn of then) fn()
+    for (const { waiting } of open) for (const fn of waiting) fn()
   }
 }

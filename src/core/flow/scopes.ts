@@ -5,7 +5,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { ERROR_CODES, TransactionError } from '../errors.ts'
-import type { Transactions } from '../spi/transactions.ts'
+import type { Transactions } from '../spi/index.ts'
 import { CommitScope, endedError, type ScopeParts } from './commit.ts'
 import type { Frame } from './frame.ts'
 

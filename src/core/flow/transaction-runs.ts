@@ -4,7 +4,7 @@
  * end while a publish that began inside is on its way, whether it ends well or not.
  */
 import { ERROR_CODES, OutboxError, TransactionError } from '../errors.ts'
-import type { OpenTransaction, Transactions } from '../spi/transactions.ts'
+import type { OpenTransaction, Transactions } from '../spi/index.ts'
 import { type Ending, endedError } from './commit.ts'
 import type { PublishAt } from './publish-at.ts'
 import type { Place, Scopes } from './scopes.ts'

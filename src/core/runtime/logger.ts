@@ -1,4 +1,4 @@
-import type { Logger, LogLevel } from '../spi/runtime.ts'
+import type { Logger, LogLevel } from '../spi/index.ts'
 
 const RANK: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
 

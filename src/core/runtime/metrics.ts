@@ -1,4 +1,4 @@
-import type { Metrics } from '../spi/runtime.ts'
+import type { Metrics } from '../spi/index.ts'
 
 const nothing = (): undefined => undefined
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import type { Metrics } from '../spi/runtime.ts'
+import type { Metrics } from '../spi/index.ts'
 import { createJsonLogger, guardedLogger, SILENT_LOGGER } from './logger.ts'
 import { createCountingMetrics, guardedMetrics, NOOP_METRICS } from './metrics.ts'
 import { createSystemRuntime, LONGEST_TIMER_MS } from './system-runtime.ts'

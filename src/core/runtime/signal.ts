@@ -1,4 +1,4 @@
-import type { Cancel, Runtime } from '../spi/runtime.ts'
+import type { Cancel, Runtime } from '../spi/index.ts'
 
 /**
  * A bell that one loop waits on. A ring while nobody waits is remembered, so it cannot be missed between

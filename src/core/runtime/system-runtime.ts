@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { performance } from 'node:perf_hooks'
 import process from 'node:process'
-import type { Logger, LogLevel, Runtime } from '../spi/runtime.ts'
+import type { Logger, LogLevel, Runtime } from '../spi/index.ts'
 import { createJsonLogger } from './logger.ts'
 
 /** Timers count in 32 bits; Node fires a longer one at once, which would turn a long wait into a busy loop. */

@@ -1,3 +1,4 @@
+export * from './insert.ts'
 export * from './publisher.ts'
 export * from './runtime.ts'
 export * from './store.ts'

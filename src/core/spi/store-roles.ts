@@ -4,7 +4,7 @@
  */
 import type { DeliveryStatus } from '../model/delivery.ts'
 import type { EventRecord, Headers } from '../model/event.ts'
-import type { NewDelivery, NewEvent } from './store.ts'
+import type { NewDelivery, NewEvent } from './insert.ts'
 
 // -------------------------------------------------------------------------------------------- registry
 

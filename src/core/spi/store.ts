@@ -12,6 +12,7 @@
  */
 import type { Delivery, Outcome, Right } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
+import type { InsertRequest, InsertResult, NewDelivery } from './insert.ts'
 import type { Logger, Runtime } from './runtime.ts'
 import type { Inspection, Maintenance, Operations, Registry, Schema } from './store-roles.ts'
 import type { Transactions } from './transactions.ts'
@@ -54,44 +55,6 @@ export interface StoreCapabilities {
   readonly synchronous: boolean
   /** Settle flushes that may be under way at once. */
   readonly parallelSettles: number
-}
-
-// ---------------------------------------------------------------------------------------------- insert
-
-export interface NewEvent extends EventRecord {
-  /** Registry version it was routed with; 0 when its publisher did not know the routes. */
-  readonly routesVersion: number
-  readonly idempotencyKey: string | null
-}
-
-/** When a delivery is due: a delay from now by the database's clock, or a time. */
-export type Due = { readonly afterMs: number } | { readonly atMs: number }
-
-export interface NewDelivery {
-  readonly id: string
-  readonly eventId: string
-  readonly destination: string
-  readonly lane: number
-  readonly key: string | null
-  readonly size: number
-  /** Stored `scheduled` when it lies in the future, else `pending`. */
-  readonly due: Due
-  /** Set on the hot path of keyless events: claimed for `hotLeaseMs` from the statement's time on. */
-  readonly token: string | null
-}
-
-export interface InsertRequest {
-  readonly events: readonly NewEvent[]
-  readonly deliveries: readonly NewDelivery[]
-  readonly hotLeaseMs: number
-}
-
-export interface InsertResult {
-  /**
-   * Own event id → id of the first event with the same type and idempotency key. Such an event was not
-   * written, nor were its deliveries. Empty when the client's library returns no rows.
-   */
-  readonly duplicates: ReadonlyMap<string, string>
 }
 
 // ----------------------------------------------------------------------------------------------- lanes
