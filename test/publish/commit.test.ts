@@ -488,9 +488,7 @@ describe('callbacks', () => {
       outbox.txContext.afterCommit(() => {
         throw new Error('sync')
       })
-      outbox.txContext.afterCommit(async () => {
-        throw new Error('async')
-      })
+      outbox.txContext.afterCommit((() => Promise.reject(new Error('async'))) as () => void)
       outbox.txContext.afterCommit(() => void done.push('last'))
       outbox.txContext.afterRollback(() => void done.push('rollback'))
       await outbox.publish(event('a'))

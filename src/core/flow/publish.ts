@@ -9,8 +9,7 @@
  */
 import { UNROUTED } from '../model/delivery.ts'
 import { laneOf } from '../model/lane.ts'
-import type { Runtime } from '../spi/index.ts'
-import type { InsertRequest, InsertResult, NewDelivery, NewEvent, Store } from '../spi/index.ts'
+import type { InsertRequest, InsertResult, NewDelivery, NewEvent, Runtime, Store } from '../spi/index.ts'
 import type { HotDelivery, HotIntake } from './hot-intake.ts'
 import type { PreparedEvent, PreparedEvents } from './prepare.ts'
 
