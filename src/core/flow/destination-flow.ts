@@ -32,7 +32,7 @@ export interface DestinationParts {
   readonly newId: () => string
   /** A consumer pulls; nothing is sent by itself. */
   readonly manual: boolean
-  readonly expand: () => Promise<void>
+  readonly expand: () => Promise<boolean>
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
   readonly ended: (delivery: Delivery, outcome: Outcome, settled: Settled) => void
 }

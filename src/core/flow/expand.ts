@@ -23,21 +23,21 @@ const MAX_STALE = 5
 
 export class Expander {
   readonly #parts: ExpanderParts
-  #running: Promise<void> | null = null
+  #running: Promise<boolean> | null = null
 
   constructor(parts: ExpanderParts) {
     this.#parts = parts
   }
 
-  /** Resolves when there is nothing left to expand, or it cannot be done now. Calls share one run. */
-  run(): Promise<void> {
+  /** Goes on until nothing is left, or it cannot be done now. True when anything was expanded. Calls share a run. */
+  run(): Promise<boolean> {
     this.#running ??= this.#expandAll().finally(() => {
       this.#running = null
     })
     return this.#running
   }
 
-  async #expandAll(): Promise<void> {
+  async #expandAll(): Promise<boolean> {
     const { store, registry, routes, workerId, expanded } = this.#parts
     let stale = 0
     let any = false
@@ -54,6 +54,7 @@ export class Expander {
       stale = done ? 0 : stale + 1
     }
     if (any) expanded()
+    return any
   }
 
   #expansion(row: UnroutedDelivery): ExpandRequest['expansions'][number] {

@@ -11,7 +11,7 @@
  * - It sleeps until the next row is due, wakes on a nudge and goes on at once while there is more.
  */
 import { Signal } from '../runtime/signal.ts'
-import type { Logger, ReadResult, Runtime, Store, StoredDelivery, SweptDelivery } from '../spi/index.ts'
+import type { Logger, ReadRequest, ReadResult, Runtime, Store, StoredDelivery, SweptDelivery } from '../spi/index.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Lanes } from './lanes.ts'
@@ -36,8 +36,8 @@ export interface PollerParts {
   readonly lanes: Lanes
   readonly admission: Admission
   readonly guard: ReadGuard
-  /** There are unrouted deliveries; resolves when they were expanded as far as possible. */
-  readonly expand: () => Promise<void>
+  /** There are unrouted deliveries: expands them as far as possible. True when there is something new to read. */
+  readonly expand: () => Promise<boolean>
 }
 
 /** What was true when a read began. */
@@ -149,7 +149,7 @@ export class Poller {
       const rewinds = this.#rewinds
       const stillOurs = (): boolean => lanes.losses === losses && this.#rewinds === rewinds
       if (sweep) this.#sweepWanted = false
-      const result = await this.#parts.store.queue.read({
+      const request: ReadRequest = {
         destination,
         lanes: readable.all ? null : readable.lanes,
         after: this.#cursor,
@@ -159,8 +159,11 @@ export class Poller {
         windowMs: sweep ? 0 : this.#options.windowMs,
         sweep,
         sweepLimit: SWEEP_LIMIT,
-      })
-      if (result.unrouted) await this.#parts.expand()
+      }
+      const { queue } = this.#parts.store
+      let result = await queue.read(request)
+      // What was just routed belongs before what this read found, and is due as well.
+      if (result.unrouted && (await this.#parts.expand())) result = await queue.read(request)
       return await this.#admit(result, { now, workerId, stillOurs })
     })
   }
@@ -210,6 +213,7 @@ export class Poller {
         this.#unswept = []
         return 0
       }
+      if (!this.#keepPending(result.swept, result.sweptMore)) return 0
       const ids = missing.map(({ id }) => id)
       if (ids.length > 0) late = await store.queue.readByIds(destination, ids)
     }
@@ -246,6 +250,25 @@ export class Poller {
   #missing(swept: readonly SweptDelivery[]): readonly SweptDelivery[] {
     const known = new Set(this.#unswept.map(({ id }) => id))
     return swept.filter(({ id }) => !known.has(id) && !this.#parts.admission.isInFlight(id))
+  }
+
+  /**
+   * Rows that were set aside at an earlier read can have been sent by the hot path and settled since then, when no
+   * read was under way that would have kept them in flight. What is still pending behind the cursor the sweep lists.
+   * False: it could not list them all, so they are read again.
+   */
+  #keepPending(swept: readonly SweptDelivery[], more: boolean): boolean {
+    if (this.#unswept.length === 0) return true
+    const pending = new Set(swept.map(({ id }) => id))
+    const last = swept.at(-1)?.seq ?? 0n
+    const unlisted = more ? this.#unswept.find(({ seq }) => seq > last) : undefined
+    if (unlisted === undefined) {
+      this.#unswept = this.#unswept.filter(({ id }) => pending.has(id))
+      return true
+    }
+    this.#cursor = unlisted.seq - 1n
+    this.#unswept = []
+    return false
   }
 
   /** Without a sweep a lower row of the same key may be visible that we have not seen: keyed rows wait for one. */
