@@ -6,8 +6,15 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createIdGenerator } from '../../core/model/uuid.ts'
-import type { InsertRequest, InsertResult, NewDelivery, NewEvent, Store } from '../../core/spi/index.ts'
-import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
+import type {
+  InsertRequest,
+  InsertResult,
+  NewDelivery,
+  NewEvent,
+  OpenTransaction,
+  Store,
+  Transactions,
+} from '../../core/spi/index.ts'
 import type { StoreHarness } from './store-harness.ts'
 
 /** How much longer than necessary a real clock may take before a test gives up. */

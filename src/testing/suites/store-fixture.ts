@@ -5,13 +5,14 @@
 import assert from 'node:assert/strict'
 import type { Delivery, DeliveryStatus, Outcome, Right } from '../../core/model/delivery.ts'
 import type {
+  DeliveryView,
+  EventDetail,
   ReadRequest,
   ReadResult,
   Settlement,
   SettleRequest,
   SettleResult,
 } from '../../core/spi/index.ts'
-import type { DeliveryView, EventDetail } from '../../core/spi/index.ts'
 import { LONG_MS, type Published, PublishingFixture } from './publishing-fixture.ts'
 
 export { LONG_MS, type Published } from './publishing-fixture.ts'

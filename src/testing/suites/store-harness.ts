@@ -2,8 +2,7 @@
  * What a store has to offer to be tested. The suite brings no test runner: it takes `describe` and `it`, and
  * asserts with `node:assert`, so that a third party can run it with whatever it uses.
  */
-import type { Store } from '../../core/spi/index.ts'
-import type { Transactions } from '../../core/spi/index.ts'
+import type { Store, Transactions } from '../../core/spi/index.ts'
 
 /** One empty database and a store on it; made anew for every test. */
 export interface StoreHarness<Tx = unknown, E = unknown> {

@@ -190,6 +190,15 @@ export const lanesTopic: Topic = {
       assert.deepEqual(survey.destinations.get('alpha'), { workers: 1, mine, free: LANES - 3 })
     },
 
+    'registering again does not lift a fence': async (t) => {
+      const fenced = await t.fencedWorker()
+      const registration = { workerId: fenced.id, name: 'host:1', leaseMs: LONG_MS, destinations: ['alpha'] }
+      await t.store.lanes.register(registration).catch(() => undefined)
+      assert.equal(await t.store.lanes.renew(fenced.id, LONG_MS), false)
+      const published = await t.publish()
+      assert.deepEqual((await t.done(published, fenced.right)).lost, [published.delivery.id])
+    },
+
     '[19] a restart under the same name inherits no lanes and hides no orphans': async (t) => {
       await t.declare('alpha')
       const before = await t.worker({ name: 'pod-0', leaseMs: 1 })

@@ -127,6 +127,21 @@ export const unroutedTopic: Topic = {
       assert.equal((await t.read()).fresh.length, 1)
     },
 
+    'expanding adds nothing for a destination that has its delivery already': async (t) => {
+      const me = await t.worker()
+      const version = await declare(t, 'alpha', 'beta')
+      const event = t.event({ routesVersion: 0 })
+      const [routed, unrouted] = ['alpha', UNROUTED].map((destination) => t.delivery(event, { destination }))
+      await t.insert({ events: [event], deliveries: [routed!, unrouted!] })
+      const expansions = [expansion(t, { event, delivery: unrouted! }, 'alpha', 'beta')]
+      assert.equal(
+        await t.store.queue.expand({ workerId: me.id, registryVersion: version, expansions }),
+        true,
+      )
+      assert.deepEqual(await t.readableIds('alpha'), [routed!.id])
+      assert.equal((await t.readableIds('beta')).length, 1)
+    },
+
     'an event that nobody wants is expanded to nothing and stays known': async (t) => {
       const me = await t.worker()
       const version = await declare(t, 'alpha')
