@@ -1,0 +1,79 @@
+/**
+ * Judged at the moment something arrives: it must be committed (no ghost), and everything of its key that comes
+ * before it must be out of the way (order).
+ */
+import type { Ledger, RowHistory } from './ledger.ts'
+import type { Fact, Journey } from './truth.ts'
+import type { World } from './world.ts'
+
+export const judgeArrival = (
+  world: World,
+  ledger: Ledger,
+  destination: string,
+  arrival: { readonly n: number; readonly run: number },
+): Journey | null => {
+  const { truth, scheduler } = world
+  const { n, run } = arrival
+  const fact = truth.facts.get(n)
+  if (fact === undefined || fact.committedAt === null) {
+    world.violate('2 no ghost', `e${n} arrived at ${destination} and is not committed`, [n])
+    return null
+  }
+  const journey = truth.journey(fact, destination)
+  if (journey.firstAttemptAt !== null || run !== 1) return journey
+  journey.firstAttemptAt = scheduler.steps
+  if (fact.key !== null) judgeOrder(world, ledger, destination, fact)
+  return journey
+}
+
+const judgeOrder = (world: World, ledger: Ledger, destination: string, fact: Fact): void => {
+  if (ledger.runs(fact.n, destination)[0]?.reconciled === true) return
+  if (fact.delayMs > 0) return
+  for (const earlier of world.truth.byKey.get(fact.key as string) ?? []) {
+    if (earlier === fact || !world.truth.isBefore(earlier, fact)) continue
+    const why = whyInTheWay(world, ledger, destination, earlier)
+    if (why === null) continue
+    world.violate(
+      '4 order',
+      `e${fact.n} arrived at ${destination} before e${earlier.n} of the same key "${fact.key}", which ${why}`,
+      [earlier.n, fact.n],
+    )
+    return
+  }
+}
+
+/** Null when the earlier event no longer keeps others waiting, or never did. */
+const whyInTheWay = (world: World, ledger: Ledger, destination: string, earlier: Fact): string | null => {
+  if (earlier.committedAt === null || earlier.delayMs > 0 || !isOwed(world, earlier, destination)) return null
+  if (world.truth.journey(earlier, destination).acceptedAt !== null) return null
+  const runs = ledger.runs(earlier.n, destination)
+  const [first] = runs
+  if (first === undefined) {
+    const unrouted = ledger.runs(earlier.n, '*')[0]
+    // Without a row it was missed by an older publisher; what the reconciler adds has no order.
+    return unrouted !== undefined && !unrouted.removed ? 'waits for its routes' : null
+  }
+  if (first.reconciled) return null
+  return whyLatestWaits(world, destination, first, runs.at(-1) as RowHistory)
+}
+
+const whyLatestWaits = (world: World, destination: string, first: RowHistory, last: RowHistory): string | null => {
+  const policy = world.plan.destinations.find(({ name }) => name === destination)?.deadHead
+  if (policy === 'skip' && first.wasDead) return null
+  if (last.removed || last.status === 'discarded') return null
+  return last.status === 'dead' ? `is dead and keeps its key waiting (${policy})` : `is ${last.status}`
+}
+
+/** The destination hears what is stored from the moment on in which it is declared. */
+export const isOwed = (world: World, fact: Fact, destination: string): boolean => {
+  const declaredAt = world.truth.declaredAt.get(destination)
+  if (declaredAt === undefined || fact.storedAt === null || fact.storedAt < declaredAt) return false
+  return hears(world, destination, fact.type)
+}
+
+export const hears = (world: World, destination: string, type: string): boolean => {
+  const patterns = world.plan.destinations.find(({ name }) => name === destination)?.patterns ?? []
+  return patterns.some((pattern) =>
+    pattern.endsWith('*') ? type.startsWith(pattern.slice(0, -1)) : pattern === type,
+  )
+}

@@ -1,0 +1,160 @@
+/** What goes wrong and who intervenes: processes end, stand still and are replaced; operators act at bad moments. */
+import { Boot } from './boot.ts'
+import type { Ledger } from './ledger.ts'
+import type { Fault, ProcessPlan } from './plan.ts'
+import type { Sinks } from './sinks.ts'
+import type { World } from './world.ts'
+
+const TICK_MS = 100
+
+export class Nemesis {
+  readonly boots = new Map<string, Boot>()
+  readonly #world: World
+  readonly #ledger: Ledger
+  readonly #sinks: Sinks
+  readonly #lives = new Map<string, number>()
+
+  constructor(world: World, ledger: Ledger, sinks: Sinks) {
+    this.#world = world
+    this.#ledger = ledger
+    this.#sinks = sinks
+  }
+
+  get usable(): Boot[] {
+    return [...this.boots.values()].filter(({ alive, ready, stopping }) => alive && ready && !stopping)
+  }
+
+  startAll(): void {
+    for (const plan of this.#world.plan.processes) {
+      this.#world.scheduler.after(this.#world.nemesis.between(0, 800), () => this.#boot(plan))
+    }
+    this.#tick()
+  }
+
+  /** Faults stop: everybody comes up in the newest version, and nothing is paused. */
+  recover(): void {
+    const { plan, scheduler } = this.#world
+    this.#sinks.heal()
+    for (const process of plan.processes) {
+      const boot = this.boots.get(process.name)
+      const outdated = plan.upgradeAtMs !== null && boot?.newVersion === false && process === plan.processes[0]
+      if (boot?.alive === true && !outdated) continue
+      if (boot?.alive === true && !boot.stopping) boot.crash('it is replaced by the newest version')
+      scheduler.after(50, () => this.#boot(process))
+    }
+    void this.#resumeAll()
+  }
+
+  #boot(plan: ProcessPlan): void {
+    const world = this.#world
+    if (this.boots.get(plan.name)?.alive === true) return
+    const life = (this.#lives.get(plan.name) ?? 0) + 1
+    this.#lives.set(plan.name, life)
+    const { upgradeAtMs } = world.plan
+    const upgraded = upgradeAtMs !== null && (world.now >= upgradeAtMs || world.phase === 'liveness')
+    const boot = new Boot(world, this.#ledger, this.#sinks, plan, life, upgraded)
+    this.boots.set(plan.name, boot)
+    world.note(boot.name, '*boots')
+    void boot.start()
+  }
+
+  #tick(): void {
+    const world = this.#world
+    world.scheduler.after(TICK_MS, () => {
+      if (world.phase !== 'safety') return
+      this.#disturb()
+      this.#operate()
+      this.#restartDead()
+      this.#tick()
+    })
+  }
+
+  /** Rates are per millisecond; a tick is the time in which it may happen once. */
+  #happens(fault: Fault): boolean {
+    const { nemesis, plan, phase } = this.#world
+    if (phase !== 'safety' || !nemesis.chance(plan.faults[fault] * TICK_MS)) return false
+    this.#world.count(fault)
+    return true
+  }
+
+  #disturb(): void {
+    const world = this.#world
+    const { nemesis, plan } = world
+    const { laneLeaseMs, hotLeaseMs } = plan.settings
+    const victim = this.usable.length === 0 ? null : nemesis.pick(this.usable)
+    if (victim !== null && this.#happens('crash')) victim.crash('somebody pulled the plug')
+    else if (victim !== null && this.#happens('pause')) {
+      const longest = Math.max(laneLeaseMs, hotLeaseMs) * 2
+      victim.pause(Math.min(nemesis.between(10, longest), Math.max(0, plan.safetyMs - world.now)))
+    } else if (victim !== null && this.#happens('deploy')) void victim.stop()
+    if (this.#happens('databaseDown')) {
+      const durationMs = nemesis.between(100, 2 * laneLeaseMs)
+      world.note('database', `*is away for ${Math.round(durationMs)} ms`)
+      world.databaseDownUntil = world.now + durationMs
+    }
+    if (this.#happens('sinkOutage')) this.#sinks.beginOutage(nemesis.pick(plan.destinations).name, nemesis.between(50, 4_000))
+  }
+
+  #restartDead(): void {
+    const { nemesis, plan, now } = this.#world
+    for (const process of plan.processes) {
+      const boot = this.boots.get(process.name)
+      if (boot !== undefined && !boot.alive && nemesis.chance(0.1)) this.#boot(process)
+      // A rolling deploy of the newer version, one process after the other.
+      const outdated = plan.upgradeAtMs !== null && now >= plan.upgradeAtMs && boot?.newVersion === false
+      if (outdated && boot.ready && !boot.stopping && boot.alive && nemesis.chance(0.05)) void boot.stop()
+    }
+  }
+
+  // ----------------------------------------------------------------------------------------- operators
+
+  #operate(): void {
+    const { nemesis, plan } = this.#world
+    const desk = this.usable.find(({ plan: { role } }) => role === 'worker')
+    if (desk === undefined) return
+    const target = { destination: nemesis.pick(plan.destinations).name, limit: nemesis.whole(1, 5) }
+    const { operator } = desk.outbox
+    if (this.#happens('redrive')) this.#act(desk, 'redrive', () => operator.redrive(target))
+    if (this.#happens('replay')) this.#act(desk, 'replay', () => operator.replay(target))
+    if (this.#happens('discard')) this.#act(desk, 'discard', () => operator.discard({ ...target, limit: 1 }))
+    if (this.#happens('operatorPause')) {
+      this.#act(desk, 'pause', () => operator.pause(target.destination))
+      this.#world.scheduler.after(nemesis.between(100, 3_000), () =>
+        this.#act(desk, 'resume', () => operator.resume(target.destination)),
+      )
+    }
+    if (this.#happens('cleanup')) {
+      const before = new Date(this.#wallOf(desk) - nemesis.between(0, 5_000))
+      this.#act(desk, 'cleanup', () => operator.cleanup({ before, limit: 50 }))
+    }
+  }
+
+  #wallOf(boot: Boot): number {
+    return this.#world.database.now() + boot.plan.skewMs
+  }
+
+  #act(desk: Boot, what: string, act: () => Promise<unknown>): void {
+    if (!desk.alive) return
+    this.#world.note('operator', `*asks for ${what} through ${desk.name}`)
+    act().then(
+      (result) => this.#world.note('operator', `${what}: ${JSON.stringify(result)}`),
+      (error: unknown) => this.#world.note('operator', `${what} failed: ${String(error)}`),
+    )
+  }
+
+  /** What an operator paused stays paused until an operator resumes it, so somebody does. */
+  async #resumeAll(): Promise<void> {
+    const { database, scheduler } = this.#world
+    for (;;) {
+      await scheduler.sleep(200)
+      const paused = [...database.registry.values()].filter((entry) => entry.paused)
+      if (paused.length === 0) return
+      const desk = this.usable.find(({ plan: { role } }) => role === 'worker')
+      for (const { name } of paused) this.#resume(desk, name)
+    }
+  }
+
+  #resume(desk: Boot | undefined, name: string): void {
+    if (desk !== undefined) this.#act(desk, 'resume', () => desk.outbox.operator.resume(name))
+  }
+}

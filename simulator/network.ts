@@ -1,0 +1,60 @@
+/**
+ * The way between a process and the database. A call takes time to arrive and its answer takes time to come back,
+ * so calls overlap and answers are old. Calls and answers get lost; then the caller hears of a transient error and
+ * cannot know which of the two it was.
+ */
+import { ERROR_CODES, StoreError } from '../src/core/errors.ts'
+import type { Boot } from './boot.ts'
+import type { Layer } from './intercept.ts'
+import type { World } from './world.ts'
+
+const unreachable = (what: string): StoreError =>
+  new StoreError(ERROR_CODES.storeUnavailable, `${what}: the connection was lost`, { transient: true })
+
+/** Carries out `work` at the database; the promise is the caller's and is never settled once it is gone. */
+export const hop = <T>(world: World, boot: Boot, name: string, work: () => Promise<T>): Promise<T> => {
+  const { scheduler, network, plan } = world
+  return new Promise<T>((resolve, reject) => {
+    if (!boot.alive) return
+    const requestLost = world.strikes('requestLost', network)
+    const replyLost = !requestLost && world.strikes('replyLost', network)
+    const slow = world.strikes('slowCall', network) ? longTime(world) : [0, 0]
+    const survivesCrash = network.chance(0.5)
+    const fail = (): void => {
+      scheduler.after(network.between(10, 600), () => reject(unreachable(name)), boot)
+    }
+    const arrive = (): void => {
+      if (!boot.alive && !survivesCrash) return
+      if (requestLost || world.databaseDownUntil > scheduler.now) {
+        world.note(boot.name, `${name} did not reach the database`)
+        fail()
+        return
+      }
+      work().then(
+        (value) => {
+          if (replyLost) {
+            world.note(boot.name, `${name} was carried out, but its answer is lost`)
+            fail()
+          } else scheduler.after(world.latency() + (slow[1] ?? 0), () => resolve(value), boot)
+        },
+        (error: unknown) => scheduler.after(world.latency(), () => reject(error), boot),
+      )
+    }
+    scheduler.after(world.latency() + (slow[0] ?? 0), arrive)
+  })
+
+  /** Up to beyond the lease, on the way there, on the way back, or both. */
+  function longTime({ network: random }: World): readonly [number, number] {
+    const long = (): number => random.between(0.1, 1.4) * plan.settings.laneLeaseMs
+    return random.pick([[long(), 0] as const, [0, long()] as const, [long(), long()] as const])
+  }
+}
+
+/** Every call of a process through `hop`; what the layer below does happens at the database. */
+export const networkLayer =
+  (world: World, boot: Boot): Layer =>
+  (name, args, next) =>
+    hop(world, boot, name, () => {
+      world.note(boot.name, name)
+      return next(args)
+    })
