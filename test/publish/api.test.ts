@@ -17,6 +17,13 @@ describe('the ambient transaction', () => {
     expect(intake.types).toEqual(['a', 'b', 'c'])
   })
 
+  it('works with methods that were taken off the outbox', async () => {
+    const { outbox, intake } = createWorld()
+    const { transaction, publish } = outbox
+    await transaction(() => publish(event('a')))
+    expect(intake.types).toEqual(['a'])
+  })
+
   it('is the very handle of the business writes, and of the innermost savepoint', async () => {
     const { outbox } = createWorld({ library: { ownNestedHandle: true } })
     expect(outbox.txContext.isTransactionActive()).toBe(false)

@@ -44,6 +44,16 @@ interface Shared<E> {
   readonly requireNotClosed: () => void
 }
 
+const METHODS = [
+  'publish',
+  'publishMany',
+  'publishSync',
+  'publishFrom',
+  'track',
+  'transaction',
+  'begin',
+] as const satisfies readonly (keyof TransactionalPublisher<unknown>)[]
+
 class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
   readonly #shared: Shared<E>
   readonly #transactions: Transactions<Tx, E>
@@ -51,6 +61,8 @@ class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
   constructor(shared: Shared<E>, transactions: Transactions<Tx, E>) {
     this.#shared = shared
     this.#transactions = transactions
+    // Methods that lose their object when they are taken apart (`const { publish } = outbox`) surprise people.
+    for (const name of METHODS) Object.defineProperty(this, name, { value: this[name].bind(this) })
   }
 
   publish(...given: readonly [TxHandle<Tx>, Draft] | readonly [Draft]): Promise<string> {
