@@ -31,6 +31,13 @@ interface DriverError {
   readonly message?: unknown
 }
 
+/** Raised by a library on behalf of SQLite, whatever the code. */
+const isDriverError = (error: unknown): error is Error => {
+  if (!(error instanceof Error)) return false
+  const { code, errcode } = error as DriverError
+  return typeof errcode === 'number' || (typeof code === 'string' && code.startsWith('SQLITE_'))
+}
+
 /** The primary result code's name (`BUSY` for `SQLITE_BUSY_SNAPSHOT` too); null for anything else. */
 export const sqliteCode = (error: unknown): CodeName | null => {
   if (typeof error !== 'object' || error === null) return null
@@ -42,7 +49,8 @@ export const sqliteCode = (error: unknown): CodeName | null => {
     const [name = ''] = code.slice('SQLITE_'.length).split('_')
     return name in CODES ? (name as CodeName) : null
   }
-  const trailing = typeof message === 'string' ? /: (\d{1,4})"?\)?$/.exec(message)?.[1] : undefined
+  const trailing =
+    typeof message === 'string' ? /^ConnectionFailed\(.*: (\d{1,4})"\)$/.exec(message)?.[1] : undefined
   return trailing === undefined ? null : (NAME_BY_CODE.get(Number(trailing) & 0xff) ?? null)
 }
 
@@ -105,14 +113,30 @@ const TRANSLATIONS: Readonly<Record<CodeName, Translation>> = {
   },
 }
 
-/** Errors of our own pass unchanged, so that a caller may translate at every border. */
-export const storeErrorOf = (error: unknown, place: string): Error => {
+/** SQLite says "error" and nothing else for a table that is not there; only its text tells. */
+const isSchemaMissing = (message: string): boolean =>
+  /no such (?:table|column): |has no column named /.test(message)
+
+/**
+ * Errors of our own pass unchanged, so that a caller may translate at every border; so do errors that no
+ * database raised, because a mistake in a program must not look like an outage.
+ */
+export const storeErrorOf = (error: unknown, place: string): unknown => {
   if (error instanceof OutboxError) return error
   const sqlite = sqliteCode(error)
-  if (sqlite === null) {
-    const text = error instanceof Error ? error.message : String(error)
-    return new StoreError(ERROR_CODES.storeUnavailable, `${place}: ${text}`, { cause: error })
+  if (sqlite !== null) {
+    const { code, transient, text } = TRANSLATIONS[sqlite]
+    return new StoreError(code, `${place} ${text}`, { cause: error, transient, sqlite: `SQLITE_${sqlite}` })
   }
-  const { code, transient, text } = TRANSLATIONS[sqlite]
-  return new StoreError(code, `${place} ${text}`, { cause: error, transient, sqlite: `SQLITE_${sqlite}` })
+  if (!isDriverError(error)) return error
+  if (isSchemaMissing(error.message)) {
+    return new StoreError(
+      ERROR_CODES.schemaBehind,
+      `${place} lacks tables or columns that this version needs (${error.message}). Migrate it first.`,
+      { cause: error },
+    )
+  }
+  return new StoreError(ERROR_CODES.storeUnavailable, `${place} refused a statement: ${error.message}`, {
+    cause: error,
+  })
 }

@@ -7,9 +7,10 @@ import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
 import { connectionOf, fileOf, type SqliteConnection } from './connection.ts'
-import type { SqliteDatabase } from './database.ts'
+import { LockedError, type SqliteDatabase } from './database.ts'
 import { type DriverHandle, driverOf } from './drivers.ts'
 import { isBusy, sqliteCode, storeErrorOf } from './errors.ts'
+import { BLOCKING_BUDGET_MS } from './open-database.ts'
 import { handleOf } from './sqlite-handle.ts'
 import { checkScope, guardHandle, newScope, type Scope } from './transaction-scope.ts'
 import type { Release } from './write-mutex.ts'
@@ -143,17 +144,15 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
   /** The application's handle waits as long as its owner set; for our BEGIN that would stop the event loop. */
   #beginImmediate(connection: SqliteConnection): void {
     if (connection.inTransaction) {
-      // Somebody began by hand on the same connection. It ends, or the wait does.
-      throw Object.assign(new Error('the connection is in a transaction that was begun by hand'), {
-        errcode: 5,
-      })
+      // Somebody began by hand on the same connection. That ends, or the wait does.
+      throw new LockedError('a transaction was begun by hand')
     }
     if (!('database' in this.#database.options.source)) {
       connection.exec('BEGIN IMMEDIATE')
       return
     }
     const [[timeout] = []] = connection.rows('PRAGMA busy_timeout')
-    connection.exec('PRAGMA busy_timeout = 2')
+    connection.exec(`PRAGMA busy_timeout = ${BLOCKING_BUDGET_MS}`)
     try {
       connection.exec('BEGIN IMMEDIATE')
     } finally {

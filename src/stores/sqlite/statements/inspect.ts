@@ -105,10 +105,10 @@ export const counts = (c: SqliteConnection, t: Tables): readonly DestinationCoun
 const BLOCKED = sqlText(
   (t) => `SELECT * FROM (
   SELECT d.destination, d.key, d.id, d.status, d.attempts,
-    (SELECT count(*) FROM ${t.deliveries} AS w WHERE w.destination = d.destination AND w.key = d.key AND w.seq > d.seq
-      AND w.key IS NOT NULL AND w.status IN (0, 5) AND w.holds_key = 0 AND w.status = 0)
-    + (SELECT count(*) FROM ${t.deliveries} AS w WHERE w.destination = d.destination AND w.key = d.key AND w.seq > d.seq
-      AND w.holds_key = 1 AND w.status IN (0, 6)) AS waiting
+    (SELECT count(*) FROM ${t.deliveries} AS r WHERE r.destination = d.destination AND r.key = d.key AND r.seq > d.seq
+      AND r.key IS NOT NULL AND r.status IN (0, 5) AND r.holds_key = 0 AND r.status = 0)
+    + (SELECT count(*) FROM ${t.deliveries} AS r WHERE r.destination = d.destination AND r.key = d.key AND r.seq > d.seq
+      AND r.holds_key = 1 AND r.status IN (0, 6)) AS waiting
   FROM ${t.deliveries} AS d
   WHERE d.status IN (2, 3, 5, 6) AND d.status IN (2, 3) AND d.holds_key = 1 AND (? IS NULL OR d.destination = ?)
     AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key

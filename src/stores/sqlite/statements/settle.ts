@@ -29,7 +29,7 @@ const packed = (settlement: Settlement): string => {
   return uuidToHex(delivery.id) + kind + String(attempts).padStart(10, '0') + nameOf(delivery.right)
 }
 
-const DONE_ROWS = (
+const doneRows = (
   t: Tables,
 ): string => `FROM json_each(?) AS j CROSS JOIN ${t.deliveries} AS d ON d.id = unhex(substr(j.value, 1, 32))
 WHERE d.status <> 3 AND (substr(j.value, 33, 1) = 'l' OR d.token = substr(j.value, 44))`
@@ -40,13 +40,14 @@ const FINISH = sqlText(
   ) => `INSERT INTO ${t.finished} (id, event_id, seq, destination, run, lane, key, status, attempts, suspicions, size, created_at, finished_at, settled_by)
 SELECT d.id, d.event_id, d.seq, d.destination, d.run, d.lane, d.key, 1, max(d.attempts, CAST(substr(j.value, 34, 10) AS INTEGER)),
   d.suspicions, d.size, d.created_at, ${NOW}, substr(j.value, 44)
-${DONE_ROWS(t)}`,
+${doneRows(t)}
+ON CONFLICT (id) DO NOTHING`,
 )
 
-const REMOVE = sqlText(
-  (t) =>
-    `DELETE FROM ${t.deliveries} WHERE id IN (SELECT d.id ${DONE_ROWS(t)}) RETURNING id, destination, key, holds_key`,
-)
+/** Asked for before they go: of a thousand rows only few hold a key, and RETURNING would hand over all of them. */
+const HOLDERS = sqlText((t) => `SELECT d.destination, d.key ${doneRows(t)} AND d.holds_key = 1`)
+
+const REMOVE = sqlText((t) => `DELETE FROM ${t.deliveries} WHERE id IN (SELECT d.id ${doneRows(t)})`)
 
 /** Retry, dead and released together; `kind` is the new status, or -1 for a release. Attempts only grow. */
 const CHANGE = sqlText(
@@ -134,14 +135,19 @@ interface Written {
   readonly keys: KeyOf[]
 }
 
+/** When fewer rows were removed than asked for, `findLost` learns from `finished` which ones these were. */
 const writeDone = (c: SqliteConnection, t: Tables, done: readonly Settlement[], written: Written): void => {
   if (done.length === 0) return
   const list = JSON.stringify(done.map(packed))
-  c.rows(FINISH(t), [list])
-  for (const [id, destination, key, holdsKey] of c.rows(REMOVE(t), [list])) {
-    written.ids.add(asId(id))
-    if (asNumber(holdsKey) === 1) written.keys.push({ destination: asText(destination), key: asText(key) })
+  if (done.some(({ delivery }) => delivery.event.key !== null)) {
+    for (const [destination, key] of c.rows(HOLDERS(t), [list])) {
+      written.keys.push({ destination: asText(destination), key: asText(key) })
+    }
   }
+  c.rows(FINISH(t), [list])
+  c.rows(REMOVE(t), [list])
+  const removed = asNumber(c.rows('SELECT changes()')[0]?.[0])
+  if (removed === done.length) for (const { delivery } of done) written.ids.add(delivery.id)
 }
 
 const writeChanges = (
