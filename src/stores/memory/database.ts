@@ -5,7 +5,7 @@
  */
 
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { type DeliveryStatus, UNROUTED } from '../../core/model/delivery.ts'
+import { type DeliveryStatus, UNROUTED } from '../../core/model/index.ts'
 import type { AttemptView, AuditEntry, RegisteredDestination } from '../../core/spi/index.ts'
 import { KeyQueue } from './key-queue.ts'
 import {

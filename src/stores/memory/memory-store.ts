@@ -4,9 +4,8 @@
  * clock alone. A store is the handle of one process; several may share a database.
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { createIdGenerator } from '../../core/model/uuid.ts'
-import type { Store, StoreContext } from '../../core/spi/index.ts'
-import type { SchemaStatus } from '../../core/spi/index.ts'
+import { createIdGenerator } from '../../core/model/index.ts'
+import type { SchemaStatus, Store, StoreContext } from '../../core/spi/index.ts'
 import { createMemoryDatabase, type MemoryDatabase } from './database.ts'
 import * as claiming from './statements/claim.ts'
 import { insert } from './statements/insert.ts'

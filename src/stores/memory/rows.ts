@@ -1,6 +1,5 @@
 /** The rows of the tables, and the orders in which they are looked at. */
-import type { DeliveryStatus } from '../../core/model/delivery.ts'
-import type { EventRecord } from '../../core/model/event.ts'
+import type { DeliveryStatus, EventRecord } from '../../core/model/index.ts'
 
 export interface EventRow {
   readonly record: EventRecord

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createIdGenerator } from '../../core/model/uuid.ts'
+import { createIdGenerator } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,

@@ -3,7 +3,7 @@
  * default, so that a case names only what it is about.
  */
 import assert from 'node:assert/strict'
-import type { Delivery, DeliveryStatus, Outcome, Right } from '../../core/model/delivery.ts'
+import type { Delivery, DeliveryStatus, Outcome, Right } from '../../core/model/index.ts'
 import type {
   DeliveryView,
   EventDetail,

@@ -1,6 +1,6 @@
 /** What a worker does to rows before they are sent: claim, suspect, extend, hold, expand. */
 
-import { UNROUTED } from '../../../core/model/delivery.ts'
+import { UNROUTED } from '../../../core/model/index.ts'
 import type {
   ClaimedHead,
   ExpandRequest,

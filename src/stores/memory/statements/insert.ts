@@ -1,5 +1,5 @@
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import type { EventRecord } from '../../../core/model/event.ts'
+import type { EventRecord } from '../../../core/model/index.ts'
 import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
 import { type DeliveryRow, type EventRow, newDeliveryRow } from '../rows.ts'
 import { assertOpen, type MemoryTransaction, type TransactionLog } from '../transactions.ts'

@@ -1,4 +1,4 @@
-import type { EventRecord } from '../../../core/model/event.ts'
+import type { EventRecord } from '../../../core/model/index.ts'
 import type {
   AuditEntry,
   BlockedKey,

@@ -1,4 +1,4 @@
-import { LANES } from '../../../core/model/lane.ts'
+import { LANES } from '../../../core/model/index.ts'
 import type { DestinationSurvey, LaneSurvey, TakenLane, WorkerRegistration } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 

@@ -1,7 +1,6 @@
 /** What an operator does. Each leaves an audit row, also when there was nothing to do. */
 import { ERROR_CODES, InvalidOptionError, StoreError } from '../../../core/errors.ts'
-import type { NewEvent } from '../../../core/spi/index.ts'
-import type { OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
+import type { NewEvent, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 import { bySeq, type DeliveryRow, isUnderHotClaim, isUnfinished, newDeliveryRow } from '../rows.ts'
 import { toEventRow } from './insert.ts'

@@ -1,5 +1,4 @@
-import { UNROUTED } from '../../../core/model/delivery.ts'
-import type { EventRecord } from '../../../core/model/event.ts'
+import { type EventRecord, UNROUTED } from '../../../core/model/index.ts'
 import type {
   ReadRequest,
   ReadResult,

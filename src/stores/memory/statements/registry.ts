@@ -1,5 +1,5 @@
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { UNROUTED } from '../../../core/model/delivery.ts'
+import { UNROUTED } from '../../../core/model/index.ts'
 import type {
   DestinationDeclaration,
   DestinationSettings,

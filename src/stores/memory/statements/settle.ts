@@ -1,4 +1,4 @@
-import type { AttemptFailure, Right } from '../../../core/model/delivery.ts'
+import type { AttemptFailure, Right } from '../../../core/model/index.ts'
 import type { Settlement, SettleRequest, SettleResult } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 import { type DeliveryRow, isUnfinished } from '../rows.ts'

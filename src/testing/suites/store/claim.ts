@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { UNROUTED } from '../../../core/model/delivery.ts'
+import { UNROUTED } from '../../../core/model/index.ts'
 import {
   idsOf,
   LONG_MS,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { DELIVERY_STATUS, type DeliveryStatus } from '../../../core/model/delivery.ts'
+import { DELIVERY_STATUS, type DeliveryStatus } from '../../../core/model/index.ts'
 import type { DeliveryQuery } from '../../../core/spi/index.ts'
 import { idsOf, LONG_MS, OPERATOR, type StoreFixture, type Topic } from '../store-fixture.ts'
 

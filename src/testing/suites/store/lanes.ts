@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { LANES } from '../../../core/model/lane.ts'
+import { LANES } from '../../../core/model/index.ts'
 import { LONG_MS, type StoreFixture, type Topic } from '../store-fixture.ts'
 
 const take = async (t: StoreFixture, workerId: string, atMost: number, destination = 'alpha') =>

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { UNROUTED } from '../../../core/model/delivery.ts'
+import { UNROUTED } from '../../../core/model/index.ts'
 import { OPERATOR, type Published, rejectsWithCode, type StoreFixture, type Topic } from '../store-fixture.ts'
 
 /** Everything that a destination missed, found in as many steps as the store likes. */
