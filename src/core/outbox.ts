@@ -29,12 +29,12 @@ import {
 import type { Verdict } from './policy/failure.ts'
 import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
-import { within } from './runtime/signal.ts'
+import { sleep, within } from './runtime/signal.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Inspection, Logger, Metrics, Runtime, Schema, Store, Transactions, TxContext } from './spi/index.ts'
 
 export interface ProcessedOnce extends Readonly<Tally> {
-  /** Nothing was due, or nothing that this process could take. */
+  /** Nothing was due, or nothing that this process may take; not so while something waits for its destination. */
   readonly idle: boolean
 }
 
@@ -79,6 +79,9 @@ export interface Outbox<Tx, E = unknown, Names extends string = string>
   readonly operator: Operator
   readonly schema: Schema
 }
+
+/** Between two rounds of a flush in which nothing could be sent. */
+const FLUSH_PAUSE_MS = 50
 
 export const createOutbox = <
   Tx,
@@ -255,9 +258,11 @@ class OutboxCore<Tx, E> implements HotIntake {
     const running = this.#engine
     const engine = running ?? this.#createEngine(this.#destinations.served(), false)
     const before = { ...engine.tally }
+    let waiting = false
     try {
       if (running === null) await engine.startOnce()
       await engine.runOnce()
+      waiting = engine.hasWaiting()
     } finally {
       if (running === null) await engine.stop(this.#options.drainMs)
     }
@@ -268,14 +273,19 @@ class OutboxCore<Tx, E> implements HotIntake {
       done: tally.done - before.done,
       retried: tally.retried - before.retried,
       dead: tally.dead - before.dead,
-      idle: claimed === 0,
+      idle: claimed === 0 && !waiting,
     }
   }
 
   async #flush(timeoutMs: number): Promise<{ readonly drained: boolean }> {
     let inTime = true
     const drain = async (): Promise<void> => {
-      while (inTime && !(await this.#processOnce()).idle);
+      while (inTime) {
+        const { idle, claimed } = await this.#processOnce()
+        if (idle) return
+        // A rate limit or a place that cannot be reached: asking faster would not help.
+        if (claimed === 0) await sleep(this.#runtime, FLUSH_PAUSE_MS)
+      }
     }
     inTime = await within(this.#runtime, timeoutMs, drain())
     return { drained: inTime }

@@ -166,10 +166,16 @@ export class Engine implements HotIntake {
 
   /** Reads and delivers what is due once, and waits until it is settled. */
   async runOnce(): Promise<void> {
-    for (const flow of this.#flows.values()) flow.poller.sweepSoon()
+    // What ends just now may be released; the read must come after that is written.
+    await this.#settled()
+    this.nudge()
     await Promise.all([...this.#flows.values()].map((flow) => flow.poller.poll()))
-    await this.#allQuiet()
-    await this.#settler.idle()
+    await this.#settled()
+  }
+
+  /** Something was read and is not sent yet: its destination is paused, limited or cannot be reached. */
+  hasWaiting(): boolean {
+    return [...this.#flows.values()].some(({ dispatcher }) => dispatcher.queues.size > 0)
   }
 
   nudge(): void {
@@ -207,6 +213,11 @@ export class Engine implements HotIntake {
   async #declare(): Promise<void> {
     const { store, declared } = this.#parts
     this.#routes.adopt(await store.registry.declare(declared.map(({ name, patterns }) => ({ name, patterns }))))
+  }
+
+  async #settled(): Promise<void> {
+    await this.#allQuiet()
+    await this.#settler.idle()
   }
 
   async #allQuiet(): Promise<void> {
