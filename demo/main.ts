@@ -1,0 +1,71 @@
+/** `npm run demo`: one run of the shop, from options to exit code. */
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Board } from './board.ts'
+import { runCalm } from './calm.ts'
+import { runCrash } from './crash.ts'
+import { computeFigures, type Files } from './figures.ts'
+import { type DemoOptions, HELP, parseOptions, UsageError } from './options.ts'
+import { judge, printReport } from './report.ts'
+import { openView } from './view.ts'
+
+const prepareFolder = (dir: string | null): { readonly files: Files; readonly clean: () => void } => {
+  const folder = dir ?? mkdtempSync(join(tmpdir(), 'posthaste-demo-'))
+  const files = { database: join(folder, 'shop.db'), calls: join(folder, 'calls.ndjson') }
+  if (dir !== null) {
+    if (existsSync(files.database) || existsSync(files.calls)) {
+      throw new UsageError(`--dir ${dir} holds an earlier run already; name another folder or remove it`)
+    }
+    try {
+      mkdirSync(dir, { recursive: true })
+    } catch (error) {
+      throw new UsageError(`--dir ${dir} cannot be made: ${(error as Error).message}`)
+    }
+  }
+  writeFileSync(files.calls, '')
+  return { files, clean: () => (dir === null ? rmSync(folder, { recursive: true, force: true }) : undefined) }
+}
+
+const run = async (options: DemoOptions): Promise<number> => {
+  const { files, clean } = prepareFolder(options.dir)
+  process.once('exit', clean)
+  const board = new Board(options.events)
+  const view = openView(board, process.stdout)
+  // What `exit` does is enough: the cursor comes back, children end, the temporary folder goes.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(130))
+  let crash: Awaited<ReturnType<typeof runCrash>> | null = null
+  try {
+    if (options.crash) crash = await runCrash(board, files, options)
+    else await runCalm(board, files, options)
+  } finally {
+    view.close()
+  }
+  const elapsedMs = Math.round(board.elapsedMs)
+  const figures = computeFigures(files)
+  const verdicts = judge(figures, crash)
+  const colour = process.stdout.isTTY === true && !process.env.NO_COLOR
+  printReport(figures, verdicts, { dir: options.dir, elapsedMs, colour }, (line) => console.log(line))
+  if (options.json) {
+    const { seed, events } = options
+    console.log(JSON.stringify({ ...figures, ...crash, seed, events, elapsedMs }))
+  }
+  return verdicts.every(({ good }) => good) ? 0 : 1
+}
+
+const main = async (): Promise<number> => {
+  try {
+    const options = parseOptions(process.argv.slice(2))
+    if (options === null) {
+      process.stdout.write(HELP)
+      return 0
+    }
+    return await run(options)
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    console.error(`${error.message}\nSee npm run demo -- --help`)
+    return 2
+  }
+}
+
+process.exitCode = await main()
