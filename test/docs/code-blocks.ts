@@ -1,5 +1,5 @@
 /** The code of the documents: which blocks there are, and how they become files that a compiler can read. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { entries } from '../../tsdown.config.ts'
 
@@ -80,3 +80,16 @@ export const writeExamples = (folder: string): Example[] =>
       return [{ ...block, file, output }]
     })
   })
+
+/**
+ * A folder of its own for a program, beside the folders of the pages so that its imports still hold, with the
+ * files that its page names: no two programs share a module. Returns the program's path.
+ */
+export const isolate = (example: Example, all: readonly Example[]): string => {
+  const home = `${dirname(example.file)}-${example.line}`
+  mkdirSync(home)
+  for (const { page, file } of all) {
+    if (page === example.page) copyFileSync(file, join(home, basename(file)))
+  }
+  return join(home, basename(example.file))
+}

@@ -1,16 +1,14 @@
 /**
  * Every TypeScript block of the documents compiles against the source, all in one program; those marked
- * `ts run` are run as programs of their own, each in an empty folder, and print what the document says.
+ * `ts run` are run, each in a folder of its own, and print what the document says.
  */
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
-import { codeBlocks, PAGES, ROOT, writeExamples } from './code-blocks.ts'
-
-const run = promisify(execFile)
+import { codeBlocks, type Example, isolate, PAGES, ROOT, writeExamples } from './code-blocks.ts'
 
 // Inside the repository, so that packages are found; ignored by git and by every tool.
 mkdirSync(join(ROOT, '.cache'), { recursive: true })
@@ -18,6 +16,7 @@ const folder = mkdtempSync(join(ROOT, '.cache', 'docs-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const examples = writeExamples(folder)
+const programs = examples.filter(({ flags }) => flags.includes('run'))
 
 const compile = (files: readonly string[]): string[] => {
   const config = ts.getParsedCommandLineOfConfigFile(join(ROOT, 'tsconfig.json'), undefined, {
@@ -36,28 +35,60 @@ const compile = (files: readonly string[]): string[] => {
   })
 }
 
+/** One process for all of them, because starting one takes longer than most programs run. */
+const RUNNER = `
+import { format } from 'node:util'
+for (const { path, cwd } of JSON.parse(process.argv[2])) {
+  let output = ''
+  let error = null
+  console.log = (...args) => { output += format(...args) + '\\n' }
+  process.chdir(cwd)
+  try { await import(path) } catch (problem) { error = String(problem?.stack ?? problem) }
+  process.stdout.write(JSON.stringify({ output, error }) + '\\n')
+}
+`
+
+interface Ran {
+  readonly output: string
+  readonly error: string | null
+}
+
+const runAll = async (): Promise<ReadonlyMap<Example, Ran>> => {
+  const runner = join(folder, 'runner.mts')
+  writeFileSync(runner, RUNNER)
+  const list = programs.map((one) => {
+    const path = isolate(one, examples)
+    return { path, cwd: join(path, '..') }
+  })
+  // It must end by itself: whatever a program opens, it closes.
+  const args = ['--import', 'tsx', runner, JSON.stringify(list)]
+  const { stdout } = await promisify(execFile)('node', args, { cwd: ROOT })
+  const lines = stdout.trimEnd().split('\n')
+  return new Map(programs.map((one, index) => [one, JSON.parse(lines[index] ?? 'null') as Ran]))
+}
+
 describe('the code in the documents', () => {
-  it('is there, on pages that exist', () => {
+  it('is there, and no two blocks of a page are the same file', () => {
     expect(examples.length).toBeGreaterThan(20)
     expect(new Set(examples.map(({ file }) => file)).size).toBe(examples.length)
   })
 
-  it('is TypeScript that says so: no block is written as typescript, js or javascript', () => {
+  it('is marked ts, which is what is looked for', () => {
     const odd = PAGES.flatMap(codeBlocks).filter(({ language }) => /^(typescript|js|javascript)$/.test(language))
     expect(odd.map(({ page, line }) => `${page}:${line}`)).toEqual([])
   })
 
   it('compiles', () => {
     expect(compile(examples.map(({ file }) => file))).toEqual([])
-  })
-})
+  }, 60_000)
 
-describe.concurrent('the programs in the documents', () => {
-  const programs = examples.filter(({ flags }) => flags.includes('run'))
-
-  it.each(programs.map((one) => [`${one.page}:${one.line}`, one] as const))('%s runs', async (_, example) => {
-    const cwd = mkdtempSync(join(dirname(example.file), 'run-'))
-    const { stdout } = await run('node', ['--import', 'tsx', relative(cwd, example.file)], { cwd })
-    if (example.output !== null) expect(stdout).toBe(example.output)
-  })
+  it('runs where it says so, and prints what is said', async () => {
+    const ran = await runAll()
+    for (const program of programs) {
+      const where = `${program.page}:${program.line}`
+      expect({ where, error: ran.get(program)?.error }).toEqual({ where, error: null })
+      if (program.output === null) continue
+      expect({ where, output: ran.get(program)?.output }).toEqual({ where, output: program.output })
+    }
+  }, 60_000)
 })
