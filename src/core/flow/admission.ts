@@ -34,6 +34,8 @@ export interface Admitted {
   readonly goBackTo: bigint | null
   /** Something must wait for a row that this process does not control, such as an unrouted one. */
   readonly blocked: boolean
+  /** Rows that were queued, put aside or buried. */
+  readonly handled: number
   /** The queue took no more. */
   readonly full: boolean
 }
@@ -79,9 +81,10 @@ export class Admission {
     const suspects = new Set(clear.filter((row) => this.#isSuspect(row)))
     const counted = await this.#countSuspects(workerId, [...suspects])
     const unheld = await this.#hold(workerId, behind)
-    if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, full: false }
+    if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
     let full = false
+    let handled = behind.length - unheld.length
     // In the order in which they were read. After the first that does not fit none is tried: a smaller one
     // behind it could be of the same key.
     let blocked = unheld.length > 0
@@ -91,9 +94,10 @@ export class Admission {
       const waits = this.#waitsForBurial(row)
       blocked ||= waits
       if (!waits) full ||= !this.#offer(row, workerId, count)
+      if (!waits && !full) handled += 1
       if ((waits || full) && row.status === 'pending') goBackTo = smaller(goBackTo, row.seq)
     }
-    return { goBackTo, blocked, full }
+    return { goBackTo, blocked, handled, full }
   }
 
   /** A dead head that keeps its key waiting is being written: until then the database does not say so. */
@@ -198,6 +202,7 @@ const toDelivery = (row: StoredDelivery, workerId: string, attempts: number, qua
   holdsKey: row.holdsKey,
   right: { kind: 'lane', workerId },
   source: 'cold',
+  timed: row.status !== 'pending',
 })
 
 /** Stands in for an event that is not there, so that its delivery can be settled like any other. */

@@ -129,6 +129,8 @@ export class DestinationFlow {
       // The transaction outlived half its claims: make sure that nobody else has them before sending.
       void hotClaims.extendAging().then(() => {
         if (hotClaims.isValid(hot.id)) this.#enqueueOrRelease(delivery)
+        // The database could not be asked in time. Kept, the claim would be extended for ever and never be sent.
+        else if (hotClaims.has(hot.id)) this.#release(delivery)
       })
       return
     }
@@ -136,7 +138,10 @@ export class DestinationFlow {
   }
 
   #enqueueOrRelease(delivery: Delivery): void {
-    if (this.dispatcher.enqueueHot(delivery)) return
+    if (!this.dispatcher.enqueueHot(delivery)) this.#release(delivery)
+  }
+
+  #release(delivery: Delivery): void {
     this.dispatcher.settleUnsent(delivery, { kind: 'released' }, () => undefined)
   }
 

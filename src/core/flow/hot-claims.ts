@@ -43,6 +43,11 @@ export class HotClaims {
     if (this.#claims.size === 0) this.#disarm()
   }
 
+  /** Not known to be lost; whether it still holds is another question. */
+  has(deliveryId: string): boolean {
+    return this.#claims.has(deliveryId)
+  }
+
   /** Whether the claim certainly still holds, by the monotonic clock. */
   isValid(deliveryId: string): boolean {
     const claim = this.#claims.get(deliveryId)

@@ -12,7 +12,7 @@
  */
 import { Signal } from '../runtime/signal.ts'
 import type { Logger, ReadRequest, ReadResult, Runtime, Store, StoredDelivery, SweptDelivery } from '../spi/index.ts'
-import type { Admission } from './admission.ts'
+import type { Admission, Admitted } from './admission.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Lanes } from './lanes.ts'
 import type { ReadGuard } from './read-guard.ts'
@@ -140,7 +140,7 @@ export class Poller {
     const { lanes, destination, dispatcher, guard } = this.#parts
     const readable = lanes.readable(destination)
     if (readable === null || dispatcher.paused || !lanes.isValid(lanes.workerId)) return this.#pause()
-    const room = Math.min(this.#options.batchSize, dispatcher.queues.room('cold') - this.#unswept.length)
+    const room = this.#room()
     if (room <= 0) return this.#waitForRoom()
     return await guard.during(async () => {
       const now = this.#parts.runtime.monotonicNow()
@@ -149,12 +149,14 @@ export class Poller {
       const rewinds = this.#rewinds
       const stillOurs = (): boolean => lanes.losses === losses && this.#rewinds === rewinds
       if (sweep) this.#sweepWanted = false
+      const { timed } = dispatcher.queues
       const request: ReadRequest = {
         destination,
         lanes: readable.all ? null : readable.lanes,
         after: this.#cursor,
-        limit: room,
-        maxBytes: Math.max(1, dispatcher.queues.byteRoom()),
+        limit: room + timed.count,
+        dueLimit: timed.count + Math.ceil(room / 2),
+        maxBytes: Math.max(1, dispatcher.queues.byteRoom()) + timed.bytes,
         skipRecentMs: this.#options.skipRecentMs,
         windowMs: sweep ? 0 : this.#options.windowMs,
         sweep,
@@ -166,6 +168,21 @@ export class Poller {
       if (result.unrouted && (await this.#parts.expand())) result = await queue.read(request)
       return await this.#admit(result, { now, workerId, stillOurs })
     })
+  }
+
+  /**
+   * Rows that were set aside take up room. When nothing is left beside them they are read again, together with
+   * the sweep that they wait for: otherwise they would wait for the sweep and the sweep for room.
+   */
+  #room(): number {
+    const free = this.#parts.dispatcher.queues.room('cold')
+    const [first] = this.#unswept
+    if (first !== undefined && free <= this.#unswept.length) {
+      this.#goBackTo(first.seq)
+      this.#unswept = []
+      this.#sweepWanted = true
+    }
+    return Math.min(this.#options.batchSize, free - this.#unswept.length)
   }
 
   #shouldSweep(now: number): boolean {
@@ -231,7 +248,7 @@ export class Poller {
     const admitted = await admission.admit([...result.due, ...ready], workerId, stillOurs)
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
-    return this.#waitAfter(result, admitted.blocked, this.#cursor > before || late.length > 0)
+    return this.#waitAfter(result, admitted, this.#cursor > before)
   }
 
   #goBackTo(seq: bigint): void {
@@ -278,11 +295,10 @@ export class Poller {
     return keyless
   }
 
-  #waitAfter(result: ReadResult, blocked: boolean, moved: boolean): number {
-    const found = result.fresh.length + result.due.length > 0 || moved
+  #waitAfter(result: ReadResult, { blocked, handled }: Admitted, moved: boolean): number {
     if (blocked) return BLOCKED_PAUSE_MS
-    if (this.#unswept.length > 0 || (result.more && found)) return 0
-    if (found) this.#idleMs = this.#options.intervalMs
+    if (this.#unswept.length > 0 || (result.more && (handled > 0 || moved))) return 0
+    if (handled > 0) this.#idleMs = this.#options.intervalMs
     const wait = this.#pause()
     return result.nextDueInMs === null ? wait : Math.min(wait, Math.max(1, result.nextDueInMs))
   }

@@ -47,6 +47,7 @@ export class Queues {
   readonly #ready: Record<DeliverySource, Deque<Entry>> = { hot: new Deque(), cold: new Deque() }
   readonly #queued: Record<DeliverySource, number> = { hot: 0, cold: 0 }
   #bytes = 0
+  readonly #timed = { count: 0, bytes: 0 }
   #running = 0
   #aloneRunning = false
   #hotInARow = 0
@@ -65,6 +66,11 @@ export class Queues {
 
   get bytes(): number {
     return this.#bytes
+  }
+
+  /** Retries and scheduled ones in here: a read brings them again, beside what is new. */
+  get timed(): { readonly count: number; readonly bytes: number } {
+    return this.#timed
   }
 
   depth(source: DeliverySource): number {
@@ -102,6 +108,7 @@ export class Queues {
     const entry: Entry = { delivery, phase: 'ready' }
     this.#entries.set(delivery.id, entry)
     this.#bytes += size
+    if (delivery.timed) this.#countTimed(1, size)
     this.#queued[delivery.source] += 1
     const key = delivery.event.key
     if (key === null) this.#ready[delivery.source].push(entry)
@@ -207,6 +214,7 @@ export class Queues {
     if (entry === undefined) return
     this.#entries.delete(id)
     this.#bytes -= entry.delivery.event.size
+    if (entry.delivery.timed) this.#countTimed(-1, entry.delivery.event.size)
     const { key } = entry.delivery.event
     if (key === null) return
     const line = this.#keys.get(key)
@@ -242,6 +250,11 @@ export class Queues {
   some(test: (delivery: Delivery) => boolean): boolean {
     for (const entry of this.#entries.values()) if (test(entry.delivery)) return true
     return false
+  }
+
+  #countTimed(by: 1 | -1, size: number): void {
+    this.#timed.count += by
+    this.#timed.bytes += by * size
   }
 
   #joinLine(key: string, entry: Entry): void {

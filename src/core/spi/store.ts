@@ -160,6 +160,8 @@ export interface ReadRequest {
   /** Fresh rows are those with a higher `seq`. */
   readonly after: bigint
   readonly limit: number
+  /** Of these at most so many retries and scheduled ones, so that a crowd of them leaves room for fresh rows. */
+  readonly dueLimit: number
   /** Stop before this many payload bytes, but always return at least one row. */
   readonly maxBytes: number
   /** Leave out fresh rows stored less than this long ago; 0 takes all. */

@@ -70,6 +70,7 @@ export class StoreFixture extends PublishingFixture {
       lanes: null,
       after: 0n,
       limit: 1_000,
+      dueLimit: 1_000,
       maxBytes: 100_000_000,
       skipRecentMs: 0,
       windowMs: 0,

@@ -23,15 +23,15 @@ export const read = (db: MemoryDatabase, request: ReadRequest): ReadResult => {
   const lanes = request.lanes === null ? null : new Set(request.lanes)
   const ours: LaneFilter = lanes === null ? () => true : (row) => lanes.has(row.lane)
   const budget = new Budget(request.limit, request.maxBytes)
-  const due = readDue(queue, ours, now, budget)
+  const due = readDue(queue, ours, now, budget, request.dueLimit)
   const fresh = readFresh(queue, ours, now, budget, request)
   const swept = request.sweep ? sweep(queue, ours, now, request) : null
   return {
-    due: due.map((row) => toStored(db, row, now)),
+    due: due.rows.map((row) => toStored(db, row, now)),
     fresh: fresh.map((row) => toStored(db, row, now)),
     swept: swept === null ? null : swept.slice(0, request.sweepLimit),
     sweptMore: swept !== null && swept.length > request.sweepLimit,
-    more: budget.exceeded,
+    more: budget.exceeded || due.more,
     nextDueInMs: nextDueIn(queue, ours, now),
     unrouted,
   }
@@ -61,15 +61,22 @@ class Budget {
   }
 }
 
-const readDue = (queue: DestinationQueue, ours: LaneFilter, now: number, budget: Budget): DeliveryRow[] => {
+const readDue = (
+  queue: DestinationQueue,
+  ours: LaneFilter,
+  now: number,
+  budget: Budget,
+  dueLimit: number,
+): { readonly rows: DeliveryRow[]; readonly more: boolean } => {
   const rows: DeliveryRow[] = []
   for (const row of queue.timed) {
     if (row.availableAtMs > now) break
     if (!ours(row)) continue
+    if (rows.length === dueLimit) return { rows, more: true }
     if (!budget.take(row.size)) break
     rows.push(row)
   }
-  return rows
+  return { rows, more: false }
 }
 
 const readFresh = (

@@ -155,7 +155,8 @@ const untilNextDue = ([now, retry, hot]: readonly unknown[]): number | null => {
 export const read = (c: SqliteConnection, t: Tables, request: ReadRequest): ReadResult => {
   const { destination, after, limit, maxBytes } = request
   const mask = laneMask(request.lanes)
-  const due = fitting(c.rows(DUE(t), [limit, maxBytes, 1, destination, mask, limit + 1]))
+  const dueLimit = Math.min(limit, request.dueLimit)
+  const due = fitting(c.rows(DUE(t), [dueLimit, maxBytes, 1, destination, mask, dueLimit + 1]))
   const left = limit - due.taken.length
   // One row is always returned, but only one: what is due took that right already if there is any.
   const always = due.taken.length === 0 ? 1 : 0

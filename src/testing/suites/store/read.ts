@@ -94,6 +94,20 @@ export const readTopic: Topic = {
       assert.ok(second)
     },
 
+    '[69] a crowd of retries leaves room for fresh rows': async (t) => {
+      const me = await t.worker()
+      const poisons = [await t.publish(), await t.publish(), await t.publish()]
+      const fresh = await t.publish()
+      for (const poison of poisons) await t.retry(poison, me.right, { delayMs: 0 })
+      const result = await t.read({ limit: 3, dueLimit: 2 })
+      assert.equal(result.due.length, 2)
+      assert.deepEqual(
+        result.fresh.map((row) => row.id),
+        [fresh.delivery.id],
+      )
+      assert.equal(result.more, true)
+    },
+
     'retries are read by due time, not by position': async (t) => {
       const me = await t.worker()
       const [one, two] = [await t.publish(), await t.publish()]
@@ -236,6 +250,7 @@ export const readTopic: Topic = {
         lanes: null,
         after: 0n,
         limit: 10,
+        dueLimit: 10,
         maxBytes: 1_000,
         skipRecentMs: 0,
         windowMs: 0,
