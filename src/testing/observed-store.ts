@@ -5,6 +5,8 @@
 import type { OpenTransaction, SettleRequest, SettleResult, Store, Transactions } from '../core/spi/index.ts'
 
 export interface StoreObserver {
+  /** A call begins. */
+  called?(call: string): void
   /** A call of the store, or a transaction, ended; `queue.read`, `transactions.run`, … */
   changed(call: string): void
   settled?(request: SettleRequest, result: SettleResult): void
@@ -26,10 +28,16 @@ const over = <T extends object>(target: T, replace: (name: string, value: unknow
   })
 }
 
-const observedRole = <T extends object>(prefix: string, role: T, ended: (call: string) => void): T =>
+const observedRole = <T extends object>(
+  prefix: string,
+  role: T,
+  observer: StoreObserver,
+  ended: (call: string) => void,
+): T =>
   over(role, (name, method) => {
     if (typeof method !== 'function') return method
     return (...args: unknown[]): unknown => {
+      observer.called?.(`${prefix}.${name}`)
       const answer: unknown = Reflect.apply(method, role, args)
       return answer instanceof Promise ? answer.finally(() => ended(`${prefix}.${name}`)) : answer
     }
@@ -65,7 +73,7 @@ export const observeStore = <S extends object>(store: S, observer: StoreObserver
   return over(store, (name, value) => {
     if (name === 'transactions') return observedTransactions(value as Store['transactions'], ended)
     if (!ROLES.has(name)) return value
-    const role = observedRole(name, value as object, ended)
+    const role = observedRole(name, value as object, observer, ended)
     if (name !== 'queue') return role
     const { settle } = role as Store['queue']
     return over(role, (method, original) => {

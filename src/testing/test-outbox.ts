@@ -66,10 +66,16 @@ const MOST_DELIVERIES = 10_000
 
 const isFake = (runtime: Runtime): runtime is FakeRuntime => 'advance' in runtime
 
-const pickRuntime = (options: TestOutboxOptions): Runtime => {
-  const { clock = 'fake' } = options
+/** Outboxes on one database stand for processes, which do not draw the same ids. */
+const processes = new WeakMap<MemoryDatabase, number>()
+
+const pickRuntime = (options: TestOutboxOptions, database: MemoryDatabase): Runtime => {
+  const { clock = 'fake', seed = 1 } = options
   if (typeof clock === 'object') return clock
-  return clock === 'real' ? createSystemRuntime() : createFakeRuntime(options)
+  if (clock === 'real') return createSystemRuntime()
+  const nth = processes.get(database) ?? 0
+  processes.set(database, nth + 1)
+  return createFakeRuntime({ ...options, seed: seed + nth * 7_919 })
 }
 
 export const createTestOutbox = <
@@ -85,7 +91,7 @@ export const createTestOutbox = <
     processName: _name,
     ...given
   } = options
-  const runtime = pickRuntime(options)
+  const runtime = pickRuntime(options, database)
   const bell = createBell()
   const drain = createDrain()
   const store = observeStore<MemoryStore>(memoryStore({ database }), {

@@ -31,7 +31,7 @@ export class World {
   readonly kind: Kind
   readonly directory = mkdtempSync(join(tmpdir(), 'posthaste-journey-'))
   readonly database = createMemoryDatabase()
-  /** Calls of the store in the order in which they ended, of all outboxes of this world. */
+  /** Calls of the store in the order in which they began, of all outboxes of this world. */
   readonly calls: string[] = []
   readonly statements: string[] = []
   readonly settled: SettleRequest['settlements'][number][] = []
@@ -56,10 +56,8 @@ export class World {
             onStatement: (sql) => void this.statements.push(sql),
           })
     return observeStore(plain as unknown as Store, {
-      changed: (call) => {
-        this.calls.push(call)
-        this.#bell.ring()
-      },
+      called: (call) => void this.calls.push(call),
+      changed: () => this.#bell.ring(),
       settled: ({ settlements }) => void this.settled.push(...settlements),
     })
   }
