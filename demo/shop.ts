@@ -3,10 +3,11 @@
  * and off from outside; the listeners know nothing but that a mail server does not answer or an address is unreadable.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createOutbox, type Metrics, OutageError, type Outbox, type Transactions } from '../src/index.ts'
+import { createOutbox, type Metrics, OutageError, type Outbox } from '../src/index.ts'
 import { type SqlExecutor, type SqliteHandle, sqliteStore } from '../src/stores/sqlite/index.ts'
 import type { CallLog, Fault } from './calls.ts'
 import { DESTINATION_NAMES, DESTINATIONS, type DestinationName } from './catalogue.ts'
+import { timedCommits } from './commit-clock.ts'
 
 /** Small, so that a burst overflows it and shows what happens then: the rest is read from the database. */
 export const HOT_QUEUE = 64
@@ -58,25 +59,6 @@ const fail = (fault: Fault): Error => {
   if (fault === 'outage') return new OutageError('the mail server does not answer')
   return new Error(fault === 'poison' ? 'the address cannot be read' : 'the partner answered 503')
 }
-
-/** The same transactions, with the monotonic time of each confirmed commit. */
-const timedCommits = (
-  inner: Transactions<SqliteHandle, SqlExecutor>,
-  committed: (tx: SqliteHandle, at: number) => void,
-): Transactions<SqliteHandle, SqlExecutor> => ({
-  library: 'sqlite',
-  executor: (tx) => inner.executor(tx),
-  inTransaction: (tx) => inner.inTransaction(tx),
-  async run(fn) {
-    let handle: SqliteHandle | null = null
-    const result = await inner.run((tx) => {
-      handle = tx
-      return fn(tx)
-    })
-    if (handle !== null) committed(handle, performance.now())
-    return result
-  },
-})
 
 export const openShop = ({ file, calls, metrics }: ShopParts): Shop => {
   const store = sqliteStore({ file, driver: 'libsql' })
