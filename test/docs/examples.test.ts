@@ -74,7 +74,9 @@ describe('the code in the documents', () => {
   })
 
   it('is marked ts, which is what is looked for', () => {
-    const odd = PAGES.flatMap(codeBlocks).filter(({ language }) => /^(typescript|js|javascript)$/.test(language))
+    const odd = PAGES.flatMap(codeBlocks).filter(({ language }) =>
+      /^(typescript|js|javascript)$/.test(language),
+    )
     expect(odd.map(({ page, line }) => `${page}:${line}`)).toEqual([])
   })
 

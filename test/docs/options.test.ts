@@ -2,10 +2,15 @@
 import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import { DEFAULTS, type DestinationOptions, type OutboxOptions, resolveOptions } from '../../src/core/options.ts'
+import {
+  DEFAULTS,
+  type DestinationOptions,
+  type OutboxOptions,
+  resolveOptions,
+} from '../../src/core/options.ts'
 import { BREAKER_DEFAULTS, type BreakerOptions, createBreaker } from '../../src/core/policy/breaker.ts'
 import { memoryStore } from '../../src/stores/memory/index.ts'
-import { readPage, ROOT } from './code-blocks.ts'
+import { ROOT, readPage } from './code-blocks.ts'
 
 interface Row {
   readonly name: string
@@ -14,12 +19,17 @@ interface Row {
 }
 
 const rowsOf = (heading: string): Row[] => {
-  const section = readPage('docs/options.md').split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? ''
-  return [...section.matchAll(/^\| `(\w+)` \| ([^|]*) \|[^|]*\| ([^|]*)\|/gm)].map(([, name = '', value = '', bounds = '']) => ({
-    name,
-    default: value.trim(),
-    bounds: bounds.trim(),
-  }))
+  const section =
+    readPage('docs/options.md')
+      .split(/^## /m)
+      .find((text) => text.startsWith(`${heading}\n`)) ?? ''
+  return [...section.matchAll(/^\| `(\w+)` \| ([^|]*) \|[^|]*\| ([^|]*)\|/gm)].map(
+    ([, name = '', value = '', bounds = '']) => ({
+      name,
+      default: value.trim(),
+      bounds: bounds.trim(),
+    }),
+  )
 }
 
 const plain = (text: string): string => text.replaceAll(',', '')
@@ -78,7 +88,8 @@ describe.each(checks)('options of $heading', ({ heading, properties, bounds }) =
   })
 
   it('have the defaults of the code', () => {
-    const known: Readonly<Record<string, unknown>> = heading === 'breaker' ? { ...BREAKER_DEFAULTS } : DEFAULTS
+    const known: Readonly<Record<string, unknown>> =
+      heading === 'breaker' ? { ...BREAKER_DEFAULTS } : DEFAULTS
     const numbers = rows.filter(({ name }) => name in known)
     expect(numbers.map((row) => [row.name, plain(row.default)])).toEqual(
       numbers.map(({ name }) => [name, String(known[name])]),

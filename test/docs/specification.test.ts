@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { readPage, ROOT } from './code-blocks.ts'
+import { ROOT, readPage } from './code-blocks.ts'
 
 const PAGE = 'docs/specification.md'
 const COUNTS = { A: 23, B: 13, C: 27, D: 8, E: 2, F: 8, G: 7, H: 8 }
