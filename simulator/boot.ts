@@ -148,7 +148,10 @@ export class Boot implements Owner {
     return {
       ...NOOP_METRICS,
       queueDepths: (destination, hot, cold) => {
-        if (hot <= settings.hotQueueCapacity && cold <= settings.coldQueueCapacity) return
+        // What was under way and could not be sent is put back, whether or not there is room.
+        const { concurrency = 1, maxBatch = 1 } = this.#destinations.find(({ name }) => name === destination) ?? {}
+        const back = concurrency * maxBatch
+        if (hot <= settings.hotQueueCapacity + back && cold <= settings.coldQueueCapacity + back) return
         this.#world.violate('8 bounds', `${this.name} has ${hot} hot and ${cold} cold deliveries queued for ${destination}`)
       },
     }

@@ -58,8 +58,12 @@ const whyInTheWay = (world: World, ledger: Ledger, destination: string, earlier:
 }
 
 const whyLatestWaits = (world: World, destination: string, first: RowHistory, last: RowHistory): string | null => {
-  const policy = world.plan.destinations.find(({ name }) => name === destination)?.deadHead
-  if (policy === 'skip' && first.wasDead) return null
+  const plan = world.plan.destinations.find(({ name }) => name === destination)
+  const policy = plan?.deadHead
+  // Its sender knows that it is dead before the database does, and goes on.
+  const { buried, failures, spent } = world.truth.answersFor(first.id)
+  const dead = first.wasDead || buried || failures + spent >= (plan?.maxAttempts ?? 0)
+  if (policy === 'skip' && dead) return null
   if (last.removed || last.status === 'discarded') return null
   return last.status === 'dead' ? `is dead and keeps its key waiting (${policy})` : `is ${last.status}`
 }

@@ -9,6 +9,8 @@ const TICK_MS = 100
 
 export class Nemesis {
   readonly boots = new Map<string, Boot>()
+  /** The run is over: who stops now stays down. */
+  closing = false
   readonly #world: World
   readonly #ledger: Ledger
   readonly #sinks: Sinks
@@ -33,16 +35,20 @@ export class Nemesis {
 
   /** Faults stop: everybody comes up in the newest version, and nothing is paused. */
   recover(): void {
-    const { plan, scheduler } = this.#world
+    const { plan } = this.#world
     this.#sinks.heal()
-    for (const process of plan.processes) {
-      const boot = this.boots.get(process.name)
-      const outdated = plan.upgradeAtMs !== null && boot?.newVersion === false && process === plan.processes[0]
-      if (boot?.alive === true && !outdated) continue
-      if (boot?.alive === true && !boot.stopping) boot.crash('it is replaced by the newest version')
-      scheduler.after(50, () => this.#boot(process))
-    }
+    const first = this.boots.get(plan.processes[0]?.name ?? '')
+    const outdated = plan.upgradeAtMs !== null && first?.newVersion === false
+    if (outdated && first.alive && !first.stopping) first.crash('it is replaced by the newest version')
+    this.#keepUp()
     void this.#resumeAll()
+  }
+
+  #keepUp(): void {
+    for (const process of this.#world.plan.processes) this.#boot(process)
+    this.#world.scheduler.after(TICK_MS, () => {
+      if (!this.closing) this.#keepUp()
+    })
   }
 
   #boot(plan: ProcessPlan): void {

@@ -4,6 +4,7 @@
  * cannot know which of the two it was.
  */
 import { ERROR_CODES, StoreError } from '../src/core/errors.ts'
+import type { ReadRequest, ReadResult } from '../src/core/spi/index.ts'
 import type { Boot } from './boot.ts'
 import type { Layer } from './intercept.ts'
 import type { World } from './world.ts'
@@ -54,7 +55,14 @@ export const hop = <T>(world: World, boot: Boot, name: string, work: () => Promi
 export const networkLayer =
   (world: World, boot: Boot): Layer =>
   (name, args, next) =>
-    hop(world, boot, name, () => {
-      world.note(boot.name, name)
-      return next(args)
+    hop(world, boot, name, async () => {
+      const result = await next(args)
+      world.note(boot.name, name === 'queue.read' ? describeRead(args[0], result) : name)
+      return result
     })
+
+const describeRead = (request: unknown, result: unknown): string => {
+  const { destination, after } = request as ReadRequest
+  const { fresh, due, swept } = result as ReadResult
+  return `queue.read ${destination} after ${after}: ${fresh.length} fresh, ${due.length} due, ${swept?.length ?? 'not'} swept`
+}

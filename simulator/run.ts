@@ -116,6 +116,7 @@ const stopAll = async (world: World, nemesis: Nemesis, over: () => boolean): Pro
   const { scheduler, plan } = world
   const boots = [...nemesis.boots.values()].filter(({ alive, stopping }) => alive && !stopping)
   let stopped = 0
+  nemesis.closing = true
   for (const boot of boots) void boot.stop().then(() => (stopped += 1))
   const limitMs = plan.settings.drainMs + 3_000 + 30 * plan.latencyMs[1]
   await scheduler.runUntil(scheduler.now + limitMs, () => over() || stopped === boots.length)

@@ -112,12 +112,12 @@ export class Sinks {
   ): { readonly results: readonly SendResult[]; readonly received: readonly Receipt[] } | null {
     const results: SendResult[] = []
     const received: Receipt[] = []
-    let broken: Error | null = null
+    let broken = false
     for (const parcel of parcels) {
-      if (broken !== null && plan.kind === 'ordered') {
+      if (broken && plan.kind === 'ordered') {
         // A prefix was taken; what follows never got there and is told so.
         this.#world.truth.answersFor(parcel.deliveryId).failures += 1
-        results.push({ ok: false, error: broken })
+        results.push({ ok: false, error: new Error('not taken, because one before it was not') })
         continue
       }
       const answer = this.#decide(boot, plan, parcel)
@@ -126,7 +126,7 @@ export class Sinks {
       if (receipt !== null) received.push(receipt)
       if (answer.error === null) results.push({ ok: true })
       else {
-        broken = answer.error
+        broken = true
         results.push({ ok: false, error: answer.error })
       }
     }
