@@ -60,24 +60,19 @@ const realPath = (file: string): string => {
 const pause = ({ runtime }: StoreContext): Promise<void> =>
   new Promise((wake) => runtime.schedule(5 + 10 * runtime.random(), wake))
 
-/** Changing the mode needs the file alone for a moment, and another process may be doing the same. */
-const enterWal = async (
-  context: StoreContext,
-  connection: SqliteConnection,
-  timeoutMs: number,
-): Promise<void> => {
-  const startedAt = context.runtime.monotonicNow()
-  for (;;) {
-    try {
-      const [[mode] = []] = connection.rows('PRAGMA journal_mode')
-      if (mode !== 'wal') connection.rows('PRAGMA journal_mode = WAL')
-      return
-    } catch (error) {
-      // A file that cannot be written is still good for reading; the first write will say what is wrong.
-      if (sqliteCode(error) === 'READONLY') return
-      if (!isBusy(error) || context.runtime.monotonicNow() - startedAt >= timeoutMs) throw error
-      await pause(context)
-    }
+/** Settings look into the file and changing the mode needs it alone, so both may meet another process there. */
+const configure = (connection: SqliteConnection): void => {
+  connection.exec(`PRAGMA busy_timeout = ${BLOCKING_BUDGET_MS}`)
+  // FULL also in WAL mode: with NORMAL a power cut takes back commits that were already dispatched.
+  connection.exec('PRAGMA synchronous = FULL')
+  connection.exec('PRAGMA foreign_keys = OFF')
+  const [[mode] = []] = connection.rows('PRAGMA journal_mode')
+  if (mode === 'wal') return
+  try {
+    connection.rows('PRAGMA journal_mode = WAL')
+  } catch (error) {
+    // A file that cannot be written is still good for reading; the first write will say what is wrong.
+    if (sqliteCode(error) !== 'READONLY') throw error
   }
 }
 
@@ -92,17 +87,20 @@ const connect = async (
   file: string,
   options: ResolvedSqliteOptions,
 ): Promise<SqliteConnection> => {
+  const { runtime } = context
   const connection = connectionOf(driver, new open(file), options.onStatement)
-  try {
-    connection.exec(`PRAGMA busy_timeout = ${BLOCKING_BUDGET_MS}`)
-    // FULL also in WAL mode: with NORMAL a power cut takes back commits that were already dispatched.
-    connection.exec('PRAGMA synchronous = FULL')
-    connection.exec('PRAGMA foreign_keys = OFF')
-    await enterWal(context, connection, options.busyTimeoutMs)
-    return connection
-  } catch (error) {
-    connection.close()
-    throw error
+  const startedAt = runtime.monotonicNow()
+  for (;;) {
+    try {
+      configure(connection)
+      return connection
+    } catch (error) {
+      if (!isBusy(error) || runtime.monotonicNow() - startedAt >= options.busyTimeoutMs) {
+        connection.close()
+        throw error
+      }
+      await pause(context)
+    }
   }
 }
 
