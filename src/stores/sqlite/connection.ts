@@ -29,11 +29,8 @@ const bindable = (value: SqlValue): SqlValue =>
 const configure = (driver: SqliteDriver, statement: DriverStatement): ((params: SqlValue[]) => Row[]) => {
   if (driver === 'node:sqlite') {
     statement.setReadBigInts?.(true)
-    if (statement.setReturnArrays !== undefined) {
-      statement.setReturnArrays(true)
-      return (params) => statement.all(...params) as Row[]
-    }
-    return (params) => statement.all(...params).map((row) => Object.values(row as object))
+    statement.setReturnArrays?.(true)
+    return (params) => statement.all(...params) as Row[]
   }
   if (statement.reader !== true) {
     return (params) => {
@@ -63,9 +60,7 @@ class DriverConnection implements SqliteConnection {
   }
 
   get inTransaction(): boolean {
-    const { inTransaction, isTransaction } = this.handle
-    const known = this.driver === 'node:sqlite' ? isTransaction : inTransaction
-    return known ?? this.#probeTransaction()
+    return (this.driver === 'node:sqlite' ? this.handle.isTransaction : this.handle.inTransaction) === true
   }
 
   exec(sql: string): void {
@@ -91,27 +86,20 @@ class DriverConnection implements SqliteConnection {
 
   #prepared(sql: string) {
     const known = this.#statements.get(sql)
-    if (known !== undefined) return known
+    if (known !== undefined) {
+      // Moved to the end, so that the one dropped below is the one that was not used for longest.
+      this.#statements.delete(sql)
+      this.#statements.set(sql, known)
+      return known
+    }
     const statement = this.handle.prepare(sql)
     const prepared = { statement, run: configure(this.driver, statement) }
-    // The oldest goes first; in practice there are fewer texts than the bound.
     if (this.#statements.size >= MAX_STATEMENTS) {
       const [oldest] = this.#statements.keys()
       if (oldest !== undefined) this.#statements.delete(oldest)
     }
     this.#statements.set(sql, prepared)
     return prepared
-  }
-
-  /** Early versions of node:sqlite do not say; a second BEGIN is refused inside a transaction, and harmless outside. */
-  #probeTransaction(): boolean {
-    try {
-      this.handle.exec('BEGIN')
-    } catch {
-      return true
-    }
-    this.handle.exec('ROLLBACK')
-    return false
   }
 }
 

@@ -31,12 +31,17 @@ export type DriverConstructor = new (path: string, options?: object) => DriverHa
 /** In this order because a built-in needs no installation, and the second is what most people have. */
 const PREFERENCE: readonly SqliteDriver[] = ['node:sqlite', 'better-sqlite3', 'libsql']
 
+/** Since Node 22.16 rows come as arrays and a handle says whether it is in a transaction. */
+const hasArrays = ({ StatementSync }: Record<string, unknown>): boolean =>
+  typeof StatementSync === 'function' && 'setReturnArrays' in (StatementSync.prototype as object)
+
 const importDriver = async (driver: SqliteDriver): Promise<DriverConstructor> => {
   // A variable keeps bundlers and the type checker from resolving packages that may not be there.
   const specifier: string = driver
   const module = (await import(specifier)) as Record<string, unknown>
   const found = driver === 'node:sqlite' ? module.DatabaseSync : (module.default ?? module)
   if (typeof found !== 'function') throw new TypeError(`${driver} does not export a database class`)
+  if (driver === 'node:sqlite' && !hasArrays(module)) throw new TypeError('this node:sqlite is too old')
   return found as DriverConstructor
 }
 
@@ -54,7 +59,7 @@ export const loadDriver = async (
   const [first] = causes
   const text =
     wanted === 'node:sqlite'
-      ? 'node:sqlite needs Node 22.5 or later. Update Node, or install better-sqlite3 and set driver.'
+      ? 'node:sqlite needs Node 22.16 or later. Update Node, or install better-sqlite3 and set driver to it.'
       : `No SQLite library could be loaded. Install one: npm install ${wanted ?? 'better-sqlite3'}`
   throw new StoreError(ERROR_CODES.missingPeer, text, { cause: first, driver: wanted })
 }

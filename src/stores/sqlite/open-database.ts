@@ -153,6 +153,12 @@ const openBeside = async (
       'The option database is not an open database of better-sqlite3, libsql or node:sqlite.',
     )
   }
+  if (driver === 'node:sqlite' && handle.isTransaction === undefined) {
+    throw new StoreError(
+      ERROR_CODES.unsupported,
+      'node:sqlite needs Node 22.16 or later. Update Node, or use better-sqlite3.',
+    )
+  }
   const application = connectionOf(driver, handle, options.onStatement)
   const file = fileOf(application)
   if (file === '') {

@@ -69,8 +69,8 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
 
   async begin(): Promise<OpenTransaction<Tx>> {
     const database = this.#database
-    const release = await database.acquire()
     const connection = database.application
+    const release = await database.acquire()
     try {
       await database.retrying(() => this.#beginImmediate(connection))
     } catch (error) {

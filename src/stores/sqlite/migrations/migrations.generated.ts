@@ -148,6 +148,7 @@ CREATE TABLE "{prefix}audit" (
   count  INTEGER NOT NULL
 ) STRICT;
 
+-- Per minute; the row of minute 0 has the running totals of "{prefix}finished".
 CREATE TABLE "{prefix}stats" (
   minute      INTEGER NOT NULL,
   destination TEXT    NOT NULL,

@@ -5,7 +5,9 @@
 import type { CleanupRequest, CleanupResult } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
-import { asBigInt, asId, asNumber, IDS, idList, NOW, sqlText } from './sql-text.ts'
+import { type KeyOf, promote } from './hold.ts'
+import { asBigInt, asId, asNumber, asText, IDS, idList, NOW, sqlText } from './sql-text.ts'
+import { addTotals } from './totals.ts'
 
 /** A fenced worker without lanes has nothing left to be recognised by. */
 const WORKER_KEPT_MS = 3_600_000
@@ -13,7 +15,7 @@ const WORKER_KEPT_MS = 3_600_000
 const FINISHED = sqlText(
   (t) => `DELETE FROM ${t.finished} WHERE id IN (
   SELECT id FROM ${t.finished} WHERE finished_at <= ${NOW} - ? ORDER BY finished_at LIMIT ?)
-RETURNING id, event_id, status`,
+RETURNING id, event_id, status, destination`,
 )
 
 /** Those that hold a key stay until an operator decides, or the rows behind them would never be found. */
@@ -83,6 +85,34 @@ const walkEvents = (
   return { ids, next: asBigInt(last[0]), more: true }
 }
 
+const isDone = (row: readonly unknown[]): boolean => asNumber(row[2]) === 1
+
+const subtractTotals = (c: SqliteConnection, t: Tables, rows: readonly (readonly unknown[])[]): void => {
+  const totals = new Map<string, { done: number; discarded: number }>()
+  for (const row of rows) {
+    const total = totals.get(asText(row[3])) ?? { done: 0, discarded: 0 }
+    totals.set(asText(row[3]), total)
+    if (isDone(row)) total.done -= 1
+    else total.discarded -= 1
+  }
+  addTotals(
+    c,
+    t,
+    [...totals].map(([destination, total]) => ({ destination, ...total })),
+  )
+}
+
+/** Their holder promotes them. If somebody removed it by hand, this does: nothing may wait for ever. */
+const HELD = sqlText(
+  (t) => `SELECT DISTINCT destination, key FROM (
+  SELECT destination, key FROM ${t.deliveries} WHERE status = 6 AND status IN (2, 3, 5, 6) LIMIT ?)`,
+)
+
+const keysWithHeld = (c: SqliteConnection, t: Tables, limit: number): readonly KeyOf[] =>
+  c
+    .rows(HELD(t), [limit])
+    .map(([destination, key]) => ({ destination: asText(destination), key: asText(key) }))
+
 /** `walkFrom` is where the last step's walk over the events ended. */
 export const cleanup = (
   c: SqliteConnection,
@@ -105,7 +135,9 @@ export const cleanup = (
   const dedup = c.rows(DEDUP(t), [request.dedupOlderThanMs, limit]).length
   c.rows(WORKERS(t))
   c.rows(ORPHANS(t), [limit])
-  const done = finished.filter(([, , status]) => asNumber(status) === 1).length
+  const done = finished.filter(isDone).length
+  subtractTotals(c, t, finished)
+  promote(c, t, keysWithHeld(c, t, limit), limit)
   const more =
     [finished.length, dead.length, dedup].some((count) => count >= limit) || walked === null || walked.more
   return {

@@ -21,9 +21,42 @@ RETURNING type, idempotency_key, lower(hex(event_id)) AS winner`,
 const EVENT_COLUMNS =
   'id, type, version, key, aggregate_type, aggregate_id, tenant_id, occurred_at, created_at, routes_version, replaces_id, size, content_type, headers, payload'
 
-const EVENT_VALUES = `unhex(j.value->>'id'), j.value->>'type', j.value->>'v', j.value->>'k', j.value->>'at', j.value->>'ai',
-  j.value->>'tn', j.value->>'oc', ${NOW}, j.value->>'rv', unhex(j.value->>'rp'), j.value->>'s', j.value->>'ct', j.value->>'h',
-  CASE WHEN j.value->>'b' IS NULL THEN j.value->>'p' ELSE unhex(j.value->>'b') END`
+/**
+ * Rows travel as JSON arrays: SQLite finds a place in an array faster than a name in an object, which took a
+ * third of the time of a large publish.
+ */
+const places =
+  <Name extends string>(names: readonly Name[]): ((name: Name) => string) =>
+  (name) =>
+    `j.value->>${names.indexOf(name)}`
+
+/** In the order of `eventRow`. */
+const event = places([
+  'id',
+  'type',
+  'version',
+  'key',
+  'aggregateType',
+  'aggregateId',
+  'tenantId',
+  'occurredAt',
+  'routesVersion',
+  'replacesId',
+  'size',
+  'contentType',
+  'headers',
+  'text',
+  'bytes',
+  'idempotencyKey',
+])
+
+/** In the order of `deliveryRow`. */
+const delivery = places(['id', 'event', 'destination', 'lane', 'key', 'size', 'token', 'at', 'in'])
+
+const EVENT_VALUES = `unhex(${event('id')}), ${event('type')}, ${event('version')}, ${event('key')},
+  ${event('aggregateType')}, ${event('aggregateId')}, ${event('tenantId')}, ${event('occurredAt')}, ${NOW},
+  ${event('routesVersion')}, unhex(${event('replacesId')}), ${event('size')}, ${event('contentType')}, ${event('headers')},
+  CASE WHEN ${event('bytes')} IS NULL THEN ${event('text')} ELSE unhex(${event('bytes')}) END`
 
 /** In the order of the request, because that is the order in which positions are drawn. */
 const EVENTS = sqlText(
@@ -34,8 +67,9 @@ SELECT ${EVENT_VALUES} FROM json_each(?) AS j ORDER BY j.key`,
 const EVENTS_UNLESS_DUPLICATE = sqlText(
   (t) => `INSERT INTO ${t.events} (${EVENT_COLUMNS})
 SELECT ${EVENT_VALUES} FROM json_each(?) AS j
-WHERE j.value->>'ik' IS NULL OR EXISTS (
-  SELECT 1 FROM ${t.dedup} WHERE type = j.value->>'type' AND idempotency_key = j.value->>'ik' AND event_id = unhex(j.value->>'id')
+WHERE ${event('idempotencyKey')} IS NULL OR EXISTS (
+  SELECT 1 FROM ${t.dedup} WHERE type = ${event('type')} AND idempotency_key = ${event('idempotencyKey')}
+    AND event_id = unhex(${event('id')})
 ) ORDER BY j.key`,
 )
 
@@ -49,50 +83,60 @@ SELECT n.id, e.id, e.seq, n.destination, 1, n.lane, n.key,
   CASE WHEN n.due > n.now THEN n.due WHEN n.token IS NOT NULL THEN n.now + ? ELSE n.now END,
   CASE WHEN n.due > n.now THEN NULL ELSE n.token END, n.size, n.now
 FROM (
-  SELECT unhex(j.value->>'id') AS id, unhex(j.value->>'e') AS event_id, j.value->>'d' AS destination, j.value->>'l' AS lane,
-    j.value->>'k' AS key, j.value->>'s' AS size, j.value->>'t' AS token, ${NOW} AS now,
-    coalesce(j.value->>'at', ${NOW} + (j.value->>'in')) AS due
+  SELECT unhex(${delivery('id')}) AS id, unhex(${delivery('event')}) AS event_id, ${delivery('destination')} AS destination,
+    ${delivery('lane')} AS lane, ${delivery('key')} AS key, ${delivery('size')} AS size, ${delivery('token')} AS token,
+    ${NOW} AS now, coalesce(${delivery('at')}, ${NOW} + (${delivery('in')})) AS due
   FROM json_each(?) AS j
 ) AS n CROSS JOIN ${t.events} AS e ON e.id = n.event_id`,
 )
 
-const eventJson = (event: NewEvent): object => ({
-  id: uuidToHex(event.id),
-  type: event.type,
-  v: event.version,
-  k: event.key,
-  at: event.aggregateType,
-  ai: event.aggregateId,
-  tn: event.tenantId,
-  oc: Math.trunc(event.occurredAtMs),
-  rv: event.routesVersion,
-  rp: event.replacesId === null ? null : uuidToHex(event.replacesId),
-  s: event.size,
-  ct: event.contentType,
-  h: Object.keys(event.headers).length === 0 ? null : JSON.stringify(event.headers),
-  ik: event.idempotencyKey,
-  ...(typeof event.data === 'string'
-    ? { p: event.data }
-    : { b: Buffer.from(event.data.buffer, event.data.byteOffset, event.data.byteLength).toString('hex') }),
-})
+const hexOf = (data: Uint8Array): string =>
+  Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex')
 
-const deliveryJson = (delivery: NewDelivery): object => ({
-  id: uuidToHex(delivery.id),
-  e: uuidToHex(delivery.eventId),
-  d: delivery.destination,
-  l: delivery.lane,
-  k: delivery.key,
-  s: delivery.size,
-  t: delivery.token,
-  ...('atMs' in delivery.due
-    ? { at: Math.trunc(delivery.due.atMs) }
-    : { in: Math.max(0, Math.trunc(delivery.due.afterMs)) }),
-})
+const eventRow = (event: NewEvent): readonly unknown[] => [
+  uuidToHex(event.id),
+  event.type,
+  event.version,
+  event.key,
+  event.aggregateType,
+  event.aggregateId,
+  event.tenantId,
+  Math.trunc(event.occurredAtMs),
+  event.routesVersion,
+  event.replacesId === null ? null : uuidToHex(event.replacesId),
+  event.size,
+  event.contentType,
+  Object.keys(event.headers).length === 0 ? null : JSON.stringify(event.headers),
+  typeof event.data === 'string' ? event.data : null,
+  typeof event.data === 'string' ? null : hexOf(event.data),
+  event.idempotencyKey,
+]
+
+const deliveryRow = ({
+  id,
+  eventId,
+  destination,
+  lane,
+  key,
+  size,
+  token,
+  due,
+}: NewDelivery): readonly unknown[] => [
+  uuidToHex(id),
+  uuidToHex(eventId),
+  destination,
+  lane,
+  key,
+  size,
+  token,
+  'atMs' in due ? Math.trunc(due.atMs) : null,
+  'atMs' in due ? null : Math.max(0, Math.trunc(due.afterMs)),
+]
 
 /** The statement that writes one event outside a publish, for an operator's edit. */
 export const eventStatement = (tables: Tables, event: NewEvent): SqlStatement => ({
   sql: EVENTS(tables),
-  params: [JSON.stringify([eventJson(event)])],
+  params: [JSON.stringify([eventRow(event)])],
 })
 
 export const insertStatements = (tables: Tables, request: InsertRequest): readonly SqlStatement[] => {
@@ -108,9 +152,9 @@ export const insertStatements = (tables: Tables, request: InsertRequest): readon
     statements.push({ sql: DEDUP(tables), params: [JSON.stringify(claims)] })
   }
   const insert = keyed.length > 0 ? EVENTS_UNLESS_DUPLICATE : EVENTS
-  statements.push({ sql: insert(tables), params: [JSON.stringify(request.events.map(eventJson))] })
+  statements.push({ sql: insert(tables), params: [JSON.stringify(request.events.map(eventRow))] })
   if (request.deliveries.length > 0) {
-    const deliveries = JSON.stringify(request.deliveries.map(deliveryJson))
+    const deliveries = JSON.stringify(request.deliveries.map(deliveryRow))
     statements.push({ sql: DELIVERIES(tables), params: [Math.trunc(request.hotLeaseMs), deliveries] })
   }
   return statements

@@ -10,6 +10,7 @@ import type { SqliteConnection } from '../connection.ts'
 import { decodeView, viewSelect } from './delivery-view.ts'
 import { decodeEvent, EVENT_FIELDS } from './event-row.ts'
 import { asId, asNumber, asText, asTextOrNull, NOW, sqlText } from './sql-text.ts'
+import { readTotals } from './totals.ts'
 
 const EVENT = sqlText((t) => `SELECT ${EVENT_FIELDS} FROM ${t.events} AS e WHERE e.id = ?`)
 
@@ -60,9 +61,10 @@ export const event = (c: SqliteConnection, t: Tables, eventId: string): EventDet
   return { event: readable(row), deliveries: c.rows(DELIVERIES(t), [id, id]).map(decodeView), attempts }
 }
 
+/** Pending rows are counted in the index that reads use, the others in the one that has only them. */
 const COUNTS = sqlText(
-  (t) => `SELECT destination, status, count(*) FROM ${t.deliveries} GROUP BY destination, status
-UNION ALL SELECT destination, status, count(*) FROM ${t.finished} GROUP BY destination, status
+  (t) => `SELECT destination, 0, count(*) FROM ${t.deliveries} WHERE status = 0 GROUP BY destination
+UNION ALL SELECT destination, status, count(*) FROM ${t.deliveries} WHERE status IN (2, 3, 5, 6) GROUP BY destination, status
 UNION ALL SELECT name, 0, 0 FROM ${t.destinations}`,
 )
 
@@ -79,11 +81,16 @@ const noCounts = (): Record<DeliveryStatus, number> =>
 
 export const counts = (c: SqliteConnection, t: Tables): readonly DestinationCounts[] => {
   const byDestination = new Map<string, Record<DeliveryStatus, number>>()
-  for (const [name, status, count] of c.rows(COUNTS(t))) {
-    const destination = asText(name)
+  const entryOf = (destination: string): Record<DeliveryStatus, number> => {
     const entry = byDestination.get(destination) ?? noCounts()
     byDestination.set(destination, entry)
-    entry[statusName(asNumber(status))] += asNumber(count)
+    return entry
+  }
+  for (const [name, status, count] of c.rows(COUNTS(t))) {
+    entryOf(asText(name))[statusName(asNumber(status))] += asNumber(count)
+  }
+  for (const { destination, done, discarded } of readTotals(c, t)) {
+    Object.assign(entryOf(destination), { done, discarded })
   }
   const names = JSON.stringify([...byDestination.keys()])
   const lags = new Map(

@@ -62,7 +62,7 @@ const filtersOf = (
   if (query.type !== undefined) filters.push(['e.type = ?', query.type])
   if (query.tenantId !== undefined) filters.push(['e.tenant_id = ?', query.tenantId])
   if (query.olderThanMs !== undefined) filters.push([`d.created_at <= ${NOW} - ?`, query.olderThanMs])
-  if (query.newerThanMs !== undefined) filters.push([`d.created_at >= ${NOW} - ?`, query.newerThanMs])
+  if (query.newerThanMs !== undefined) filters.push([`d.created_at > ${NOW} - ?`, query.newerThanMs])
   return {
     where: filters.map(([text]) => ` AND ${text}`).join(''),
     params: filters.map(([, value]) => value),

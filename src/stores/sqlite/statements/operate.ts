@@ -9,6 +9,7 @@ import { writeAudit } from './audit.ts'
 import { type KeyOf, promote } from './hold.ts'
 import { eventStatement } from './insert.ts'
 import { asId, asNumber, asText, IDS, idList, NOW, sqlText } from './sql-text.ts'
+import { archiveDiscarded } from './totals.ts'
 
 /** After an operator's discard as many rows of a key go on at once as a settle would let. */
 const PROMOTE_LIMIT = 100
@@ -56,14 +57,6 @@ const nextRun = (t: Tables): string => `1 + max(
   coalesce((SELECT max(r.run) FROM ${t.deliveries} AS r WHERE r.event_id = d.event_id AND r.destination = d.destination), 0),
   coalesce((SELECT max(r.run) FROM ${t.finished} AS r WHERE r.event_id = d.event_id AND r.destination = d.destination), 0))`
 
-const ARCHIVE = sqlText(
-  (
-    t,
-  ) => `INSERT INTO ${t.finished} (id, event_id, seq, destination, run, lane, key, status, attempts, suspicions, size, created_at, finished_at, settled_by)
-SELECT id, event_id, seq, destination, run, lane, key, 4, attempts, suspicions, size, created_at, ${NOW}, ?
-FROM ${t.deliveries} WHERE id IN ${IDS}`,
-)
-
 /**
  * The row becomes its own next run: same place, nothing spent. If later rows wait for it in the database
  * they go on waiting, now for a row that will be sent.
@@ -89,7 +82,7 @@ export const redrive = (
 ): number => {
   const ids = select(c, t, 'deliveries', target, 'd.status = 3 AND d.status IN (2, 3, 5, 6)', 'd.seq')
   if (ids.length > 0) {
-    c.rows(ARCHIVE(t), ['redrive', idList(ids)])
+    archiveDiscarded(c, t, idList(ids), 'redrive')
     c.rows(NEW_RUN(t), [pairs(ids, newId)])
   }
   writeAudit(c, t, 'redrive', target, ids.length, act)
@@ -137,7 +130,7 @@ export const discard = (
   const ids = select(c, t, 'deliveries', target, NOT_CLAIMED, 'd.seq')
   if (ids.length > 0) {
     const list = idList(ids)
-    c.rows(ARCHIVE(t), ['discard', list])
+    archiveDiscarded(c, t, list, 'discard')
     const keys: KeyOf[] = c
       .rows(REMOVE(t), [list])
       .filter(([, , holdsKey]) => asNumber(holdsKey) === 1)
@@ -187,7 +180,7 @@ export const edit = (
   }
   const { sql, params } = eventStatement(t, { ...replacement, replacesId: asId(dead[0]) })
   c.rows(sql, params)
-  c.rows(ARCHIVE(t), ['edit', idList([deliveryId])])
+  archiveDiscarded(c, t, idList([deliveryId]), 'edit')
   c.rows(REPLACE(t), [newId, eventId, replacement.size, oldId])
   writeAudit(c, t, 'edit', { deliveryIds: [deliveryId], replacedBy: replacement.id }, 1, act)
 }

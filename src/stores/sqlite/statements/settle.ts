@@ -14,6 +14,7 @@ import type { SqliteConnection } from '../connection.ts'
 import { keepHistory } from './history.ts'
 import { type KeyOf, promote } from './hold.ts'
 import { asId, asNumber, asText, IDS, idList, NOW, sqlText } from './sql-text.ts'
+import { addTotals } from './totals.ts'
 
 const WORKERS = sqlText(
   (t) => `SELECT id FROM ${t.workers} WHERE fenced = 0 AND id IN (SELECT value FROM json_each(?))`,
@@ -40,12 +41,14 @@ const FINISH = sqlText(
   ) => `INSERT INTO ${t.finished} (id, event_id, seq, destination, run, lane, key, status, attempts, suspicions, size, created_at, finished_at, settled_by)
 SELECT d.id, d.event_id, d.seq, d.destination, d.run, d.lane, d.key, 1, max(d.attempts, CAST(substr(j.value, 34, 10) AS INTEGER)),
   d.suspicions, d.size, d.created_at, ${NOW}, substr(j.value, 44)
-${doneRows(t)}
-ON CONFLICT (id) DO NOTHING`,
+${doneRows(t)}`,
 )
 
-/** Asked for before they go: of a thousand rows only few hold a key, and RETURNING would hand over all of them. */
-const HOLDERS = sqlText((t) => `SELECT d.destination, d.key ${doneRows(t)} AND d.holds_key = 1`)
+/** Asked for before they go: RETURNING would hand over every row, and of a thousand only few hold a key. */
+const TALLY = sqlText(
+  (t) =>
+    `SELECT d.destination, CASE d.holds_key WHEN 1 THEN d.key END AS held_key, count(*) ${doneRows(t)} GROUP BY 1, 2`,
+)
 
 const REMOVE = sqlText((t) => `DELETE FROM ${t.deliveries} WHERE id IN (SELECT d.id ${doneRows(t)})`)
 
@@ -135,19 +138,28 @@ interface Written {
   readonly keys: KeyOf[]
 }
 
-/** When fewer rows were removed than asked for, `findLost` learns from `finished` which ones these were. */
+/** When there were fewer rows than asked for, `findLost` learns from `finished` which ones these were. */
 const writeDone = (c: SqliteConnection, t: Tables, done: readonly Settlement[], written: Written): void => {
   if (done.length === 0) return
-  const list = JSON.stringify(done.map(packed))
-  if (done.some(({ delivery }) => delivery.event.key !== null)) {
-    for (const [destination, key] of c.rows(HOLDERS(t), [list])) {
-      written.keys.push({ destination: asText(destination), key: asText(key) })
-    }
+  const unique = [...new Map(done.map((one) => [one.delivery.id, one])).values()]
+  const list = JSON.stringify(unique.map(packed))
+  const totals = new Map<string, number>()
+  let found = 0
+  for (const [name, key, count] of c.rows(TALLY(t), [list])) {
+    const destination = asText(name)
+    if (key !== null) written.keys.push({ destination, key: asText(key) })
+    totals.set(destination, (totals.get(destination) ?? 0) + asNumber(count))
+    found += asNumber(count)
   }
+  if (found === 0) return
   c.rows(FINISH(t), [list])
   c.rows(REMOVE(t), [list])
-  const removed = asNumber(c.rows('SELECT changes()')[0]?.[0])
-  if (removed === done.length) for (const { delivery } of done) written.ids.add(delivery.id)
+  addTotals(
+    c,
+    t,
+    [...totals].map(([destination, count]) => ({ destination, done: count, discarded: 0 })),
+  )
+  if (found === unique.length) for (const { delivery } of unique) written.ids.add(delivery.id)
 }
 
 const writeChanges = (

@@ -21,7 +21,7 @@ ON CONFLICT (minute, destination) DO UPDATE SET done = excluded.done, discarded 
 )
 
 const FORGET = sqlText(
-  (t) => `DELETE FROM ${t.stats} WHERE minute < (${NOW} / ${MINUTE_MS} - ?) * ${MINUTE_MS}`,
+  (t) => `DELETE FROM ${t.stats} WHERE minute > 0 AND minute < (${NOW} / ${MINUTE_MS} - ?) * ${MINUTE_MS}`,
 )
 
 export const recordStatistics = (c: SqliteConnection, t: Tables, keepMinutes: number): void => {
