@@ -64,8 +64,6 @@ export class Poller {
   #sweepWanted = true
   /** Counts rewinds, so that a read that was under way does not undo one. */
   #rewinds = 0
-  /** Keyed rows that were read without a sweep and wait for one. */
-  #unswept: StoredDelivery[] = []
   #keyedSeen = false
   #idleMs: number
   #expectMs = Number.POSITIVE_INFINITY
@@ -105,7 +103,6 @@ export class Poller {
   /** Lanes came: their rows can lie anywhere behind the cursor. */
   rewind(): void {
     this.#cursor = 0n
-    this.#unswept = []
     this.#rewinds += 1
     this.#sweepWanted = true
     this.#signal.ring()
@@ -140,7 +137,7 @@ export class Poller {
     const { lanes, destination, dispatcher, guard } = this.#parts
     const readable = lanes.readable(destination)
     if (readable === null || dispatcher.paused || !lanes.isValid(lanes.workerId)) return this.#pause()
-    const room = this.#room()
+    const room = Math.min(this.#options.batchSize, dispatcher.queues.room('cold'))
     if (room <= 0) return this.#waitForRoom()
     return await guard.during(async () => {
       const now = this.#parts.runtime.monotonicNow()
@@ -170,23 +167,8 @@ export class Poller {
     })
   }
 
-  /**
-   * Rows that were set aside take up room. When nothing is left beside them they are read again, together with
-   * the sweep that they wait for: otherwise they would wait for the sweep and the sweep for room.
-   */
-  #room(): number {
-    const free = this.#parts.dispatcher.queues.room('cold')
-    const [first] = this.#unswept
-    if (first !== undefined && free <= this.#unswept.length) {
-      this.#goBackTo(first.seq)
-      this.#unswept = []
-      this.#sweepWanted = true
-    }
-    return Math.min(this.#options.batchSize, free - this.#unswept.length)
-  }
-
   #shouldSweep(now: number): boolean {
-    if (this.#sweepWanted || this.#keyedSeen || this.#unswept.length > 0) return true
+    if (this.#sweepWanted || this.#keyedSeen) return true
     return now - this.#lastSweepAt >= this.#options.sweepIntervalMs
   }
 
@@ -227,12 +209,9 @@ export class Poller {
       if (missing.length > 0 && (result.sweptMore || missing.length > this.#options.batchSize)) {
         // Too many to fetch one by one. Rows of this read may belong behind them, so they are read again too.
         this.#goBackTo(missing[0]?.seq ?? 1n)
-        this.#unswept = []
         return 0
       }
-      if (!this.#keepPending(result.swept, result.sweptMore)) return 0
-      const ids = missing.map(({ id }) => id)
-      if (ids.length > 0) late = await store.queue.readByIds(destination, ids)
+      if (missing.length > 0) late = await store.queue.readByIds(destination, missing.map(({ id }) => id))
     }
     // Lanes went or came while the database answered: these rows are looked at anew.
     if (!read.stillOurs()) {
@@ -240,10 +219,10 @@ export class Poller {
       return 0
     }
     const before = this.#cursor
-    const last = result.fresh.at(-1)
+    const fresh = this.#upToUnswept(result)
+    const last = fresh.at(-1)
     if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
-    this.#keyedSeen = result.fresh.some(({ key }) => key !== null)
-    const ready = this.#ready(result, late)
+    const ready = [...late, ...fresh].sort((a, b) => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0))
     const { workerId, stillOurs } = read
     const admitted = await admission.admit([...result.due, ...ready], workerId, stillOurs)
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
@@ -255,49 +234,26 @@ export class Poller {
     if (seq <= this.#cursor) this.#cursor = seq - 1n
   }
 
-  /** What may be queued after this read, in `seq` order. */
-  #ready(result: ReadResult, late: readonly StoredDelivery[]): StoredDelivery[] {
-    if (result.swept === null) return this.#setAsideKeyed(result.fresh)
-    const ready = [...late, ...this.#unswept, ...result.fresh]
-    this.#unswept = []
-    return ready.sort((a, b) => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0))
-  }
-
   /** What the sweep found behind the cursor and nobody here has in hand. */
   #missing(swept: readonly SweptDelivery[]): readonly SweptDelivery[] {
-    const known = new Set(this.#unswept.map(({ id }) => id))
-    return swept.filter(({ id }) => !known.has(id) && !this.#parts.admission.isInFlight(id))
+    return swept.filter(({ id }) => !this.#parts.admission.isInFlight(id))
   }
 
   /**
-   * Rows that were set aside at an earlier read can have been sent by the hot path and settled since then, when no
-   * read was under way that would have kept them in flight. What is still pending behind the cursor the sweep lists.
-   * False: it could not list them all, so they are read again.
+   * Without a sweep, a lower row of the same key may be visible that we have not seen. So a read that did not
+   * sweep ends before its first keyed row, which the next read brings again together with a sweep. As long as
+   * keyed rows come, every read sweeps; only the change from keyless to keyed traffic costs a second read.
    */
-  #keepPending(swept: readonly SweptDelivery[], more: boolean): boolean {
-    if (this.#unswept.length === 0) return true
-    const pending = new Set(swept.map(({ id }) => id))
-    const last = swept.at(-1)?.seq ?? 0n
-    const unlisted = more ? this.#unswept.find(({ seq }) => seq > last) : undefined
-    if (unlisted === undefined) {
-      this.#unswept = this.#unswept.filter(({ id }) => pending.has(id))
-      return true
-    }
-    this.#cursor = unlisted.seq - 1n
-    this.#unswept = []
-    return false
-  }
-
-  /** Without a sweep a lower row of the same key may be visible that we have not seen: keyed rows wait for one. */
-  #setAsideKeyed(fresh: readonly StoredDelivery[]): StoredDelivery[] {
-    const keyless: StoredDelivery[] = []
-    for (const row of fresh) (row.key === null ? keyless : this.#unswept).push(row)
-    return keyless
+  #upToUnswept(result: ReadResult): readonly StoredDelivery[] {
+    const keyed = result.fresh.findIndex(({ key }) => key !== null)
+    this.#keyedSeen = keyed >= 0
+    return keyed < 0 || result.swept !== null ? result.fresh : result.fresh.slice(0, keyed)
   }
 
   #waitAfter(result: ReadResult, { blocked, handled }: Admitted, moved: boolean): number {
+    const cut = this.#keyedSeen && result.swept === null
     if (blocked) return BLOCKED_PAUSE_MS
-    if (this.#unswept.length > 0 || (result.more && (handled > 0 || moved))) return 0
+    if (cut || (result.more && (handled > 0 || moved))) return 0
     if (handled > 0) this.#idleMs = this.#options.intervalMs
     const wait = this.#pause()
     return result.nextDueInMs === null ? wait : Math.min(wait, Math.max(1, result.nextDueInMs))
