@@ -1,6 +1,5 @@
 /** Several processes on one file at once. */
 import { fork } from 'node:child_process'
-import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { type TestFolder, testContext, testFolder } from './sqlite-files.ts'
@@ -16,7 +15,7 @@ afterEach(() => folder.remove())
 
 /** Starts all of them, lets them go at the same moment, and waits for their ends. */
 const together = async (commands: readonly (readonly string[])[]): Promise<void> => {
-  const script = join(import.meta.dirname, 'sqlite-process.ts')
+  const script = new URL('./sqlite-process.ts', import.meta.url)
   const processes = commands.map((args) => {
     const child = fork(script, args, {
       execArgv: ['--import', 'tsx'],

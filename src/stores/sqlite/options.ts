@@ -1,6 +1,5 @@
 /** What a user can set, with defaults, units and bounds; checked when the store is built, before any I/O. */
 import { InvalidOptionError } from '../../core/errors.ts'
-import { boundedNumber } from '../../core/options.ts'
 import { checkPrefix } from '../sql/identifiers.ts'
 import type { SqliteDriver } from './drivers.ts'
 
@@ -31,6 +30,18 @@ export interface ResolvedSqliteOptions {
   readonly prefix: string
   readonly busyTimeoutMs: number
   readonly onStatement: ((sql: string) => void) | null
+}
+
+const DEFAULT_BUSY_TIMEOUT_MS = 5_000
+const MAX_BUSY_TIMEOUT_MS = 600_000
+
+const checkBusyTimeout = (value: unknown): number => {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_BUSY_TIMEOUT_MS)
+    return value
+  throw new InvalidOptionError(`busyTimeoutMs must be a whole number from 0 to ${MAX_BUSY_TIMEOUT_MS}`, {
+    option: 'busyTimeoutMs',
+    value,
+  })
 }
 
 const DRIVERS: readonly SqliteDriver[] = ['node:sqlite', 'better-sqlite3', 'libsql']
@@ -69,7 +80,7 @@ export const resolveSqliteOptions = (
     source: file === undefined ? { database: database as object } : { file },
     driver,
     prefix: checkPrefix('prefix', given.prefix ?? 'outbox_'),
-    busyTimeoutMs: boundedNumber('busyTimeoutMs', given.busyTimeoutMs ?? 5_000, [0, 600_000]),
+    busyTimeoutMs: checkBusyTimeout(given.busyTimeoutMs ?? DEFAULT_BUSY_TIMEOUT_MS),
     onStatement: given.onStatement ?? null,
   })
 }

@@ -1,7 +1,7 @@
 /** The store on SQLite: every role, each method one transaction. The SQL is in `statements/`. */
 
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { createIdGenerator } from '../../core/model/uuid.ts'
+import { createIdGenerator } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,

@@ -1,7 +1,6 @@
 /** Keyed events right after their commit: may they be sent from memory, and what of their key is before them? */
 import { Buffer } from 'node:buffer'
-import { UNROUTED } from '../../../core/model/delivery.ts'
-import { uuidFromBytes } from '../../../core/model/uuid.ts'
+import { UNROUTED, uuidFromBytes } from '../../../core/model/index.ts'
 import type { ClaimedHead } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'

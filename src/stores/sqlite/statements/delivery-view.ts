@@ -1,5 +1,5 @@
 /** A delivery as an operator sees it, from either table. */
-import { statusName } from '../../../core/model/delivery.ts'
+import { statusName } from '../../../core/model/index.ts'
 import type { DeliveryView } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import { asBigInt, asId, asNumber, asText, asTextOrNull } from './sql-text.ts'

@@ -1,12 +1,10 @@
 /** Columns of an event and their decoder. A row that cannot be decoded is reported, never thrown: it must become dead and visible. */
-import type { EventRecord, Headers } from '../../../core/model/event.ts'
+import type { EventRecord, Headers } from '../../../core/model/index.ts'
 import { asId, asNumber, asText, asTextOrNull } from './sql-text.ts'
 
 /** In the order that `decodeEvent` expects; `e` is the events table. */
 export const EVENT_FIELDS =
   'e.id, e.type, e.version, e.key, e.aggregate_type, e.aggregate_id, e.tenant_id, e.occurred_at, e.created_at, e.replaces_id, e.size, e.content_type, e.headers, e.payload'
-
-export const EVENT_FIELD_COUNT = 14
 
 const NO_HEADERS: Headers = Object.freeze(Object.create(null) as Record<string, string>)
 

@@ -1,5 +1,5 @@
 /** Hot claims that nobody replaced get more time, even if their lease ran out in the meantime. */
-import { uuidToHex } from '../../../core/model/uuid.ts'
+import { uuidToHex } from '../../../core/model/index.ts'
 import type { HotClaim } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'

@@ -1,7 +1,6 @@
 /** Failed attempts, bounded per delivery. An attempt that is written twice is one attempt. */
 
-import type { AttemptFailure } from '../../../core/model/delivery.ts'
-import { uuidToHex } from '../../../core/model/uuid.ts'
+import { type AttemptFailure, uuidToHex } from '../../../core/model/index.ts'
 import type { Settlement, SettleRequest } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'

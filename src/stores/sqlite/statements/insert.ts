@@ -3,7 +3,7 @@
  * list is made by a pure function, so that the asynchronous and the synchronous insert cannot differ.
  */
 import { Buffer } from 'node:buffer'
-import { uuidFromBytes, uuidToHex } from '../../../core/model/uuid.ts'
+import { uuidFromBytes, uuidToHex } from '../../../core/model/index.ts'
 import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlRow, SqlStatement } from '../../sql/sql-executor.ts'

@@ -1,9 +1,13 @@
 /** What operators look at beside the pages of deliveries. */
 
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { DELIVERY_STATUS, type DeliveryStatus, statusName } from '../../../core/model/delivery.ts'
-import type { EventRecord } from '../../../core/model/event.ts'
-import { uuidToBytes } from '../../../core/model/uuid.ts'
+import {
+  DELIVERY_STATUS,
+  type DeliveryStatus,
+  type EventRecord,
+  statusName,
+  uuidToBytes,
+} from '../../../core/model/index.ts'
 import type { BlockedKey, DestinationCounts, EventDetail, WorkerView } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'

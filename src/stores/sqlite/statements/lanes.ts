@@ -1,5 +1,5 @@
 /** Workers and their lanes. A worker that was fenced changes nothing here either. */
-import { LANES } from '../../../core/model/lane.ts'
+import { LANES } from '../../../core/model/index.ts'
 import type { DestinationSurvey, LaneSurvey, TakenLane, WorkerRegistration } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'

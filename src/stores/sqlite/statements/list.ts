@@ -5,8 +5,7 @@
  */
 import { Buffer } from 'node:buffer'
 import { InvalidOptionError } from '../../../core/errors.ts'
-import { DELIVERY_STATUS, type DeliveryStatus } from '../../../core/model/delivery.ts'
-import { isUuid, uuidToBytes } from '../../../core/model/uuid.ts'
+import { DELIVERY_STATUS, type DeliveryStatus, isUuid, uuidToBytes } from '../../../core/model/index.ts'
 import type { DeliveryPage, DeliveryQuery, DeliveryView } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlValue } from '../../sql/sql-executor.ts'

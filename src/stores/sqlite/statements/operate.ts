@@ -1,6 +1,6 @@
 /** What operators do: redrive, replay, discard, edit. Each in one transaction with its audit row. */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { uuidToBytes, uuidToHex } from '../../../core/model/uuid.ts'
+import { uuidToBytes, uuidToHex } from '../../../core/model/index.ts'
 import type { NewEvent, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlValue } from '../../sql/sql-executor.ts'

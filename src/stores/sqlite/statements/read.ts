@@ -3,8 +3,7 @@
  * by a running sum in the database, so payloads beyond the bound are never even loaded.
  */
 
-import { UNROUTED } from '../../../core/model/delivery.ts'
-import { LANES } from '../../../core/model/lane.ts'
+import { LANES, UNROUTED } from '../../../core/model/index.ts'
 import type { ReadRequest, ReadResult, StoredDelivery, SweptDelivery } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'

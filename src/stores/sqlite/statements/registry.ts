@@ -1,8 +1,6 @@
 /** Destinations that exist, what they want to hear, and how far older publishers' events were made up for them. */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { UNROUTED } from '../../../core/model/delivery.ts'
-import { LANES } from '../../../core/model/lane.ts'
-import { uuidToHex } from '../../../core/model/uuid.ts'
+import { LANES, UNROUTED, uuidToHex } from '../../../core/model/index.ts'
 import type {
   DestinationDeclaration,
   DestinationSettings,

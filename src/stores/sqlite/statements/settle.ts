@@ -6,8 +6,7 @@
  * that a repeated settle is recognised and a stale one finds nothing.
  */
 
-import type { Right } from '../../../core/model/delivery.ts'
-import { uuidToHex } from '../../../core/model/uuid.ts'
+import { type Right, uuidToHex } from '../../../core/model/index.ts'
 import type { Settlement, SettleRequest, SettleResult } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'

@@ -1,5 +1,5 @@
 /** What all statements share: the clock, the text of a statement per set of tables, and decoding of columns. */
-import { uuidFromBytes, uuidToHex } from '../../../core/model/uuid.ts'
+import { uuidFromBytes, uuidToHex } from '../../../core/model/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 
 /** The database's clock in milliseconds; one value within a statement. */

@@ -1,5 +1,5 @@
 /** Deliveries whose publisher did not know the routes: read by anybody, replaced by routed ones. */
-import { uuidToHex } from '../../../core/model/uuid.ts'
+import { uuidToHex } from '../../../core/model/index.ts'
 import type { ExpandRequest, UnroutedDelivery } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'

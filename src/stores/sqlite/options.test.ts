@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest'
+import { InvalidOptionError } from '../../core/errors.ts'
+import { resolveSqliteOptions } from './options.ts'
+
+describe('options of the SQLite store', () => {
+  it('have defaults', () => {
+    expect(resolveSqliteOptions({ file: 'x.db' })).toEqual({
+      source: { file: 'x.db' },
+      driver: null,
+      prefix: 'outbox_',
+      busyTimeoutMs: 5_000,
+      onStatement: null,
+    })
+  })
+
+  it('are refused when they cannot work', () => {
+    const refused: unknown[] = [
+      {},
+      { file: '' },
+      { file: 'a\0b' },
+      { file: 7 },
+      { file: 'x.db', database: {} },
+      { database: null },
+      { database: 'x.db' },
+      { file: 'x.db', driver: 'sqlite3' },
+      { file: 'x.db', prefix: 'a b' },
+      { file: 'x.db', busyTimeoutMs: -1 },
+      { file: 'x.db', busyTimeoutMs: 1.5 },
+      { file: 'x.db', busyTimeoutMs: 600_001 },
+    ]
+    for (const given of refused)
+      expect(() => resolveSqliteOptions(given as never)).toThrow(InvalidOptionError)
+  })
+})
