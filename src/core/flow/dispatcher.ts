@@ -284,8 +284,11 @@ export class Dispatcher {
       return true
     }
     if (result.verdict !== 'outage') this.#answered(delivery, result.verdict === 'done', now)
-    const decision = decide(delivery, result, destination, () => runtime.random())
-    if (result.verdict !== 'done') this.#reportFailure(delivery, result, decision)
+    // Charged: others passed while this one broke the connection again and again, so it is about the event.
+    const judged: DeliveryResult =
+      result.verdict === 'outage' ? { ...result, verdict: 'retry', counted: true } : result
+    const decision = decide(delivery, judged, destination, () => runtime.random())
+    if (judged.verdict !== 'done') this.#reportFailure(delivery, judged, decision)
     if (decision.holdsKey) this.queues.stall(delivery)
     else this.queues.complete(delivery)
     this.#settle(delivery, decision.outcome, decision.attempts)
