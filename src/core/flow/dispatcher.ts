@@ -14,9 +14,9 @@ import { type Breaker, createBreaker } from '../policy/breaker.ts'
 import type { Verdict } from '../policy/failure.ts'
 import { createRateLimiter, type RateLimiter } from '../policy/rate-limit.ts'
 import type { Cancel, Logger, Metrics, Runtime } from '../spi/index.ts'
-import { deadHoldsKey, decide, type Decision } from './decide.ts'
-import { deliver, type DeliveryResult, type DeliverOptions, type Receiver } from './deliver.ts'
-import { Queues, type QueueBounds } from './queues.ts'
+import { type Decision, deadHoldsKey, decide } from './decide.ts'
+import { type DeliverOptions, type DeliveryResult, deliver, type Receiver } from './deliver.ts'
+import { type QueueBounds, Queues } from './queues.ts'
 import type { Settled, Settler } from './settle.ts'
 
 /** What the dispatcher needs to know from, and tells to, the rest of its destination. */
@@ -231,7 +231,10 @@ export class Dispatcher {
       if (room) await room
     } catch (error) {
       // Nothing above should throw. If it does, the deliveries stay in flight until their rights run out.
-      this.#options.logger.log('error', 'a worker failed unexpectedly', { destination: this.name, error: String(error) })
+      this.#options.logger.log('error', 'a worker failed unexpectedly', {
+        destination: this.name,
+        error: String(error),
+      })
     } finally {
       this.#active -= 1
       this.#wakeIdle()
@@ -340,7 +343,8 @@ export class Dispatcher {
     const { settler, events, destination } = this.#options
     const settlement = { delivery, outcome, attempts, deadHoldsKey: deadHoldsKey(delivery, destination) }
     settler.add(settlement, (settled) => {
-      if (outcome.kind !== 'released') this.breaker.forget(delivery.id)
+      // A retry comes back; what the breaker knows of it must not be forgotten.
+      if (outcome.kind === 'done' || outcome.kind === 'dead') this.breaker.forget(delivery.id)
       events.ended(delivery, outcome, settled)
       ended?.()
     })

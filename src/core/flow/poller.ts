@@ -11,7 +11,15 @@
  * - It sleeps until the next row is due, wakes on a nudge and goes on at once while there is more.
  */
 import { Signal } from '../runtime/signal.ts'
-import type { Logger, ReadRequest, ReadResult, Runtime, Store, StoredDelivery, SweptDelivery } from '../spi/index.ts'
+import type {
+  Logger,
+  ReadRequest,
+  ReadResult,
+  Runtime,
+  Store,
+  StoredDelivery,
+  SweptDelivery,
+} from '../spi/index.ts'
 import type { Admission, Admitted } from './admission.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Lanes } from './lanes.ts'
@@ -211,7 +219,11 @@ export class Poller {
         this.#goBackTo(missing[0]?.seq ?? 1n)
         return 0
       }
-      if (missing.length > 0) late = await store.queue.readByIds(destination, missing.map(({ id }) => id))
+      if (missing.length > 0)
+        late = await store.queue.readByIds(
+          destination,
+          missing.map(({ id }) => id),
+        )
     }
     // Lanes went or came while the database answered: these rows are looked at anew.
     if (!read.stillOurs()) {
