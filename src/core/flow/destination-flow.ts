@@ -171,7 +171,9 @@ export class DestinationFlow {
           this.#takeClaimed(batch, await store.queue.claim(workerId, ids, AHEAD_LIMIT), workerId)
         })
       } catch (error) {
-        logger.log('warn', 'keyed events could not be claimed; the poller takes them', { error: String(error) })
+        logger.log('warn', 'keyed events could not be claimed; the poller takes them', {
+          error: String(error),
+        })
         this.poller.nudge()
       }
       for (const { lane } of batch) this.#claimEnded(lane)
@@ -187,7 +189,8 @@ export class DestinationFlow {
       const hot = byId.get(id)
       if (hot === undefined) continue
       const { key } = hot.event
-      const first = key === null || (ahead.length < AHEAD_LIMIT && this.dispatcher.queues.coversKey(key, ahead))
+      const first =
+        key === null || (ahead.length < AHEAD_LIMIT && this.dispatcher.queues.coversKey(key, ahead))
       const delivery = toDelivery(hot, { kind: 'lane', workerId }, seq)
       if (!first || !this.dispatcher.enqueueHot(delivery)) left = true
     }
@@ -258,28 +261,44 @@ export class DestinationFlow {
    */
   async #putAside(key: string, settled: Settled): Promise<void> {
     const { queues } = this.dispatcher
-    const { lanes, store, runtime, logger } = this.#parts
+    const { lanes } = this.#parts
     const { workerId } = lanes
+    const mayGo: Delivery[] = []
     await this.#guard.passed()
-    for (;;) {
-      const behind = queues.takeStalled(key)
-      if (behind.length === 0) break
-      const ids = behind.map(({ id }) => id)
+    for (let behind = queues.takeStalled(key); behind.length > 0; behind = queues.takeStalled(key)) {
       // Without a written failure there is no holder to wait behind: the rows are read again, in order.
-      while (settled === 'written' && lanes.workerId === workerId) {
-        try {
-          await store.queue.hold(workerId, this.name, ids)
-          break
-        } catch (error) {
-          logger.log('warn', 'rows behind a failed head could not be put aside; tried again', { error: String(error) })
-          await sleep(runtime, PUT_ASIDE_RETRY_MS)
-        }
+      const held = settled === 'written' ? await this.#hold(workerId, behind) : null
+      for (const delivery of behind) {
+        if (held === null) queues.forget(delivery.id)
+        else if (held.has(delivery.id)) this.#guard.after(() => queues.forget(delivery.id))
+        else mayGo.push(delivery)
       }
-      for (const id of ids) this.#guard.after(() => queues.forget(id))
+    }
+    // Nobody holds these, so they go on from here: given back, they would be overtaken before they are read again.
+    for (const delivery of mayGo) {
+      if (lanes.workerId === workerId) queues.returnStalled(delivery)
+      else queues.forget(delivery.id)
     }
     queues.unstall(key)
     this.dispatcher.afterForget()
     this.poller.sweepSoon()
+  }
+
+  /** Those of them that are held in the database now; null when we are no longer the one to ask. */
+  async #hold(workerId: string, behind: readonly Delivery[]): Promise<ReadonlySet<string> | null> {
+    const { lanes, store, runtime, logger } = this.#parts
+    const ids = behind.map(({ id }) => id)
+    while (lanes.workerId === workerId) {
+      try {
+        return new Set(await store.queue.hold(workerId, this.name, ids))
+      } catch (error) {
+        logger.log('warn', 'rows behind a failed head could not be put aside; tried again', {
+          error: String(error),
+        })
+        await sleep(runtime, PUT_ASIDE_RETRY_MS)
+      }
+    }
+    return null
   }
 
   #roomFreed(): void {

@@ -80,6 +80,37 @@ describe('the queues of a destination', () => {
     expect(queues.takeStalled('k')).toEqual([line[2]])
   })
 
+  it('let nothing overtake what was to be put aside and may go on after all', () => {
+    const queues = new Queues(BOUNDS)
+    const [head, second, third] = [5n, 6n, 7n].map((seq) => delivery({ key: 'k', seq })) as [
+      Delivery,
+      Delivery,
+      Delivery,
+    ]
+    queues.offer(head)
+    queues.take(1, false)
+    queues.stall(head)
+    queues.offer(second)
+    expect(queues.takeStalled('k')).toEqual([second])
+    queues.offer(third)
+    queues.returnStalled(second)
+    queues.unstall('k')
+    expect(queues.take(10, false)).toEqual([second])
+  })
+
+  it('do not count what was put aside as being in hand', () => {
+    const queues = new Queues(BOUNDS)
+    const [head, behind] = [1n, 2n].map((seq) => delivery({ key: 'k', seq })) as [Delivery, Delivery]
+    queues.offer(head)
+    queues.take(1, false)
+    queues.stall(head)
+    queues.offer(behind)
+    queues.takeStalled('k')
+    queues.unstall('k')
+    expect(queues.coversKey('k', [head.id])).toBe(true)
+    expect(queues.coversKey('k', [head.id, behind.id])).toBe(false)
+  })
+
   it('keep a failed key closed until it is let go, even for what arrives later', () => {
     const queues = new Queues(BOUNDS)
     const head = delivery({ key: 'k', seq: 1n })
@@ -139,7 +170,11 @@ describe('the queues of a destination', () => {
 
   it('keep order, bounds and counts under any sequence of steps', () => {
     const step = fc.oneof(
-      fc.record({ do: fc.constant('offer' as const), key: fc.constantFrom(null, 'a', 'b'), hot: fc.boolean() }),
+      fc.record({
+        do: fc.constant('offer' as const),
+        key: fc.constantFrom(null, 'a', 'b'),
+        hot: fc.boolean(),
+      }),
       fc.record({ do: fc.constantFrom('take', 'complete', 'stall', 'putBack', 'aside', 'drop') }),
     )
     fc.assert(
@@ -149,7 +184,8 @@ describe('the queues of a destination', () => {
         const running: Delivery[] = []
         const lastDone = new Map<string, bigint>()
         for (const it of steps) {
-          if (it.do === 'offer' && 'key' in it) queues.offer(delivery({ key: it.key, source: it.hot ? 'hot' : 'cold' }))
+          if (it.do === 'offer' && 'key' in it)
+            queues.offer(delivery({ key: it.key, source: it.hot ? 'hot' : 'cold' }))
           else if (it.do === 'take') running.push(...queues.take(2, false))
           else if (it.do === 'aside') {
             for (const key of ['a', 'b']) {

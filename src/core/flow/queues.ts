@@ -18,7 +18,8 @@ export interface QueueBounds {
   readonly bytes: number
 }
 
-type Phase = 'ready' | 'waiting' | 'running' | 'settling'
+/** `aside`: not sent and no longer waiting here; the database is told so. */
+type Phase = 'ready' | 'waiting' | 'running' | 'settling' | 'aside'
 
 interface Entry {
   readonly delivery: Delivery
@@ -95,7 +96,8 @@ export class Queues {
   coversKey(key: string, ids: readonly string[]): boolean {
     const line = this.#keys.get(key)
     if (line === undefined) return ids.length === 0
-    return !line.stalled && ids.every((id) => line.members.has(id))
+    const isHere = (entry: Entry | undefined): boolean => entry !== undefined && entry.phase !== 'aside'
+    return !line.stalled && ids.every((id) => isHere(line.members.get(id)))
   }
 
   /** False: it does not fit. A delivery that is already here is accepted and changes nothing. */
@@ -175,10 +177,19 @@ export class Queues {
     const behind = line.waiting
     line.waiting = []
     for (const entry of behind) {
-      entry.phase = 'settling'
+      entry.phase = 'aside'
       this.#queued[entry.delivery.source] -= 1
     }
     return behind.map((entry) => entry.delivery)
+  }
+
+  /** It need not be put aside after all: it waits in its line again, and goes when the key is let go. */
+  returnStalled(delivery: Delivery): void {
+    const entry = this.#entries.get(delivery.id)
+    const line = this.#lineOf(delivery)
+    if (entry === undefined || line === null || entry.phase !== 'aside') return
+    this.#queued[delivery.source] += 1
+    this.#insertBySeq(line, entry)
   }
 
   /** From now on the database itself says who is behind whom. */
