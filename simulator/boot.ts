@@ -2,11 +2,12 @@
  * One life of a process: from its start to its crash or stop. Whatever it does to the outside goes through the
  * simulated runtime, network and sinks, which all ask whether it is still alive.
  */
-import { createOutbox, type Outbox } from '../src/core/outbox.ts'
+
 import type { DestinationOptions, OutboxOptions } from '../src/core/options.ts'
+import { createOutbox, type Outbox } from '../src/core/outbox.ts'
 import { exponential } from '../src/core/policy/retry.ts'
-import type { Metrics, Runtime } from '../src/core/spi/index.ts'
 import { NOOP_METRICS } from '../src/core/runtime/metrics.ts'
+import type { Metrics, Runtime } from '../src/core/spi/index.ts'
 import { type MemoryStore, type MemoryTransaction, memoryStore } from '../src/stores/memory/index.ts'
 import { intercept } from './intercept.ts'
 import type { Ledger } from './ledger.ts'
@@ -42,7 +43,14 @@ export class Boot implements Owner {
   readonly #store: MemoryStore
   readonly #random: Random
 
-  constructor(world: World, ledger: Ledger, sinks: Sinks, plan: ProcessPlan, life: number, newVersion: boolean) {
+  constructor(
+    world: World,
+    ledger: Ledger,
+    sinks: Sinks,
+    plan: ProcessPlan,
+    life: number,
+    newVersion: boolean,
+  ) {
     this.name = `${plan.name}#${life}`
     this.plan = plan
     this.newVersion = newVersion
@@ -121,7 +129,8 @@ export class Boot implements Owner {
   #end(): void {
     this.alive = false
     for (const { receipts } of this.#world.truth.journeys.values()) {
-      for (const receipt of receipts) if (receipt.boot === this.name && !receipt.settled) receipt.senderGone = true
+      for (const receipt of receipts)
+        if (receipt.boot === this.name && !receipt.settled) receipt.senderGone = true
     }
   }
 
@@ -149,10 +158,14 @@ export class Boot implements Owner {
       ...NOOP_METRICS,
       queueDepths: (destination, hot, cold) => {
         // What was under way and could not be sent is put back, whether or not there is room.
-        const { concurrency = 1, maxBatch = 1 } = this.#destinations.find(({ name }) => name === destination) ?? {}
+        const { concurrency = 1, maxBatch = 1 } =
+          this.#destinations.find(({ name }) => name === destination) ?? {}
         const back = concurrency * maxBatch
         if (hot <= settings.hotQueueCapacity + back && cold <= settings.coldQueueCapacity + back) return
-        this.#world.violate('8 bounds', `${this.name} has ${hot} hot and ${cold} cold deliveries queued for ${destination}`)
+        this.#world.violate(
+          '8 bounds',
+          `${this.name} has ${hot} hot and ${cold} cold deliveries queued for ${destination}`,
+        )
       },
     }
   }
@@ -166,7 +179,8 @@ export class Boot implements Owner {
     const { retryBaseMs, retryMaxMs, breakerMaxMs, ...rest } = settings
     const destinations: Record<string, DestinationOptions> = {}
     for (const plan of this.#destinations) {
-      const { name, patterns, concurrency, maxAttempts, deadHead, timeoutMs, maxBatch, ratePerSecond, kind } = plan
+      const { name, patterns, concurrency, maxAttempts, deadHead, timeoutMs, maxBatch, ratePerSecond, kind } =
+        plan
       destinations[name] = {
         events: patterns,
         concurrency,

@@ -57,7 +57,12 @@ const whyInTheWay = (world: World, ledger: Ledger, destination: string, earlier:
   return whyLatestWaits(world, destination, first, runs.at(-1) as RowHistory)
 }
 
-const whyLatestWaits = (world: World, destination: string, first: RowHistory, last: RowHistory): string | null => {
+const whyLatestWaits = (
+  world: World,
+  destination: string,
+  first: RowHistory,
+  last: RowHistory,
+): string | null => {
   const plan = world.plan.destinations.find(({ name }) => name === destination)
   const policy = plan?.deadHead
   // Its sender knows that it is dead before the database does, and goes on.

@@ -67,7 +67,11 @@ export const checkEnd = (world: World, ledger: Ledger): void => {
 const checkJourney = (world: World, ledger: Ledger, journey: Journey): void => {
   const { fact, destination, receipts } = journey
   if (!hears(world, destination, fact.type)) {
-    world.violate('2 no ghost', `e${fact.n} (${fact.type}) arrived at ${destination}, which does not hear it`, [fact.n])
+    world.violate(
+      '2 no ghost',
+      `e${fact.n} (${fact.type}) arrived at ${destination}, which does not hear it`,
+      [fact.n],
+    )
   }
   for (const { id, run } of ledger.runs(fact.n, destination)) {
     const all = receipts.filter((receipt) => receipt.deliveryId === id)
@@ -75,9 +79,11 @@ const checkJourney = (world: World, ledger: Ledger, journey: Journey): void => {
     const strict = isUnambiguous(world.plan) && all.length > 1
     if (unexplained.length <= 1 && !strict) continue
     const times = all.map(({ boot, atMs }) => `by ${boot} at ${(atMs / 1_000).toFixed(3)} s`).join(', ')
-    world.violate('3 duplicates', `run ${run} of e${fact.n} arrived at ${destination} ${all.length} times (${times})`, [
-      fact.n,
-    ])
+    world.violate(
+      '3 duplicates',
+      `run ${run} of e${fact.n} arrived at ${destination} ${all.length} times (${times})`,
+      [fact.n],
+    )
   }
 }
 

@@ -10,7 +10,10 @@ const ROLES = ['lanes', 'queue', 'registry', 'inspection', 'operations', 'mainte
 
 export const intercept = <Tx, E>(store: Store<Tx, E>, layer: Layer): Store<Tx, E> => {
   const wrapRole = (role: (typeof ROLES)[number]): Record<string, unknown> => {
-    const methods = store[role] as unknown as Record<string, (...args: readonly unknown[]) => Promise<unknown>>
+    const methods = store[role] as unknown as Record<
+      string,
+      (...args: readonly unknown[]) => Promise<unknown>
+    >
     const wrapped: Record<string, unknown> = {}
     for (const [method, call] of Object.entries(methods)) {
       wrapped[method] = (...args: readonly unknown[]) =>

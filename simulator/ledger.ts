@@ -53,7 +53,8 @@ export class Ledger {
     for (const row of database.deliveries.values()) {
       const known = this.rows.get(row.id)
       if (known === undefined) this.#inserted(row, statement, who)
-      else if (known.status !== row.status || known.attempts !== row.attempts) this.#changed(known, row, statement, who)
+      else if (known.status !== row.status || known.attempts !== row.attempts)
+        this.#changed(known, row, statement, who)
       if (known !== undefined) {
         known.token = row.token
         known.holdsKey = row.holdsKey
@@ -97,7 +98,9 @@ export class Ledger {
     if (!INSERTERS.has(statement) || run > 1 !== statement.startsWith('operations.')) {
       world.violate('7 finished is final', `${statement} made run ${run} of e${n} for ${destination}`, [n])
     }
-    world.note(who, `${statement}: e${n} for ${destination} is ${status}${run > 1 ? `, run ${run}` : ''}`, [n])
+    world.note(who, `${statement}: e${n} for ${destination} is ${status}${run > 1 ? `, run ${run}` : ''}`, [
+      n,
+    ])
   }
 
   #changed(known: RowHistory, row: DeliveryRow, statement: string, who: string): void {
@@ -107,7 +110,8 @@ export class Ledger {
     world.note(who, `${statement}: e${n} for ${destination}: ${change}`, [n])
     const bad = (invariant: '5 attempts' | '7 finished is final', message: string): void =>
       world.violate(invariant, `${message} (e${n} for ${destination}, ${statement}: ${change})`, [n])
-    if (known.status === 'done' || known.status === 'discarded') bad('7 finished is final', 'a finished run changed')
+    if (known.status === 'done' || known.status === 'discarded')
+      bad('7 finished is final', 'a finished run changed')
     if (known.status === 'dead' && !(row.status === 'discarded' && statement.startsWith('operations.'))) {
       bad('7 finished is final', 'a dead run changed without an operator')
     }

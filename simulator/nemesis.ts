@@ -98,7 +98,8 @@ export class Nemesis {
       world.note('database', `*is away for ${Math.round(durationMs)} ms`)
       world.databaseDownUntil = world.now + durationMs
     }
-    if (this.#happens('sinkOutage')) this.#sinks.beginOutage(nemesis.pick(plan.destinations).name, nemesis.between(50, 4_000))
+    if (this.#happens('sinkOutage'))
+      this.#sinks.beginOutage(nemesis.pick(plan.destinations).name, nemesis.between(50, 4_000))
   }
 
   #restartDead(): void {

@@ -3,7 +3,13 @@
  * are judged here, on the rows themselves, whatever the store answers.
  */
 import { LANES } from '../src/core/model/lane.ts'
-import type { CleanupRequest, InsertRequest, Settlement, SettleRequest, SettleResult } from '../src/core/spi/index.ts'
+import type {
+  CleanupRequest,
+  InsertRequest,
+  Settlement,
+  SettleRequest,
+  SettleResult,
+} from '../src/core/spi/index.ts'
 import { checkInvariants } from '../src/stores/memory/index.ts'
 import type { DeliveryRow } from '../src/stores/memory/rows.ts'
 import type { Layer } from './intercept.ts'
@@ -72,11 +78,19 @@ export class Observer {
 
   // -------------------------------------------------------------------------------------------- rights
 
-  async #settle(request: SettleRequest, next: (args: readonly unknown[]) => Promise<unknown>): Promise<unknown> {
+  async #settle(
+    request: SettleRequest,
+    next: (args: readonly unknown[]) => Promise<unknown>,
+  ): Promise<unknown> {
     const { database } = this.#world
     const before = request.settlements.map((settlement) => {
       const row = database.deliveries.get(settlement.delivery.id)
-      return { settlement, row, was: row === undefined ? '' : stateOf(row), valid: this.#isValid(settlement, row) }
+      return {
+        settlement,
+        row,
+        was: row === undefined ? '' : stateOf(row),
+        valid: this.#isValid(settlement, row),
+      }
     })
     const result = (await next([request])) as SettleResult
     const lost = new Set(result.lost)
@@ -98,7 +112,8 @@ export class Observer {
 
   /** By the rows and the worker's own row, not by what the store thinks. */
   #isValid({ delivery }: Settlement, row: DeliveryRow | undefined): boolean {
-    if (row === undefined || row.status === 'done' || row.status === 'dead' || row.status === 'discarded') return false
+    if (row === undefined || row.status === 'done' || row.status === 'dead' || row.status === 'discarded')
+      return false
     const { right } = delivery
     if (right.kind === 'token') return row.token === right.token
     const { database } = this.#world
@@ -118,9 +133,11 @@ export class Observer {
   #noteSettled({ delivery, outcome }: Settlement, lost: boolean): void {
     const known = this.#ledger.rows.get(delivery.id)
     if (lost) {
-      this.#world.note(this.#who, `queue.settle: the right to e${known?.n} for ${delivery.destination} is lost`, [
-        known?.n ?? -1,
-      ])
+      this.#world.note(
+        this.#who,
+        `queue.settle: the right to e${known?.n} for ${delivery.destination} is lost`,
+        [known?.n ?? -1],
+      )
     }
     const fact = this.#world.truth.facts.get(known?.n ?? -1)
     if (fact === undefined) return
@@ -133,25 +150,36 @@ export class Observer {
 
   // ------------------------------------------------------------------------------------------- cleanup
 
-  async #cleanup(request: CleanupRequest, next: (args: readonly unknown[]) => Promise<unknown>): Promise<unknown> {
+  async #cleanup(
+    request: CleanupRequest,
+    next: (args: readonly unknown[]) => Promise<unknown>,
+  ): Promise<unknown> {
     const { database } = this.#world
     const now = database.now()
     const mayGo = new Set<string>()
-    const events = new Map([...database.events.values()].map(({ record, deliveries }) => [record.id, [...deliveries]]))
+    const events = new Map(
+      [...database.events.values()].map(({ record, deliveries }) => [record.id, [...deliveries]]),
+    )
     for (const row of database.deliveries.values()) {
-      const endedBefore = (age: number | null): boolean => age !== null && (row.endedAtMs ?? now + 1) <= now - age
+      const endedBefore = (age: number | null): boolean =>
+        age !== null && (row.endedAtMs ?? now + 1) <= now - age
       const finished = row.status === 'done' || row.status === 'discarded'
       const dead = row.status === 'dead' && !row.holdsKey
-      if ((finished && endedBefore(request.doneOlderThanMs)) || (dead && endedBefore(request.deadOlderThanMs))) {
+      if (
+        (finished && endedBefore(request.doneOlderThanMs)) ||
+        (dead && endedBefore(request.deadOlderThanMs))
+      ) {
         mayGo.add(row.id)
       }
     }
     const result = await next([request])
     for (const known of this.#ledger.rows.values()) {
       if (known.removed || database.deliveries.has(known.id) || mayGo.has(known.id)) continue
-      this.#world.violate('10 cleanup', `cleanup removed e${known.n} for ${known.destination}, which is ${known.status}`, [
-        known.n,
-      ])
+      this.#world.violate(
+        '10 cleanup',
+        `cleanup removed e${known.n} for ${known.destination}, which is ${known.status}`,
+        [known.n],
+      )
     }
     for (const [id, deliveries] of events) {
       if (database.events.has(id) || deliveries.every((row) => mayGo.has(row.id))) continue

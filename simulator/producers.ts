@@ -14,6 +14,7 @@ class ChangedItsMind extends Error {}
 
 export class Producers {
   readonly #world: World
+  #running: Boot[] = []
   #events = 0
   #transactions = 0
 
@@ -25,11 +26,17 @@ export class Producers {
     return this.#events
   }
 
+  /** Transactions are still open somewhere, so there may be more to deliver in a moment. */
+  get busy(): boolean {
+    return this.#running.some(({ alive }) => alive)
+  }
+
   /** One transaction of this process, from begin to end. Never throws: the application's errors are its own. */
   async transact(boot: Boot): Promise<void> {
     const { workload } = this.#world
     this.#transactions += 1
     const script: Script = { id: this.#transactions, surviving: [] }
+    this.#running.push(boot)
     const style = workload.pick(['function', 'function', 'manual', 'bare'] as const)
     try {
       if (style === 'function') {
@@ -43,6 +50,8 @@ export class Producers {
     } catch (error) {
       const why = error instanceof ChangedItsMind ? 'on purpose' : String(error)
       this.#world.note(boot.name, `transaction ${script.id} failed: ${why}`)
+    } finally {
+      this.#running.splice(this.#running.indexOf(boot), 1)
     }
   }
 

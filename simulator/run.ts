@@ -42,7 +42,8 @@ export const runSeed = async (seed: number, defect: Defect | null = null): Promi
   }
 }
 
-const describe = (reason: unknown): string => (reason instanceof Error ? (reason.stack ?? reason.message) : String(reason))
+const describe = (reason: unknown): string =>
+  reason instanceof Error ? (reason.stack ?? reason.message) : String(reason)
 
 const simulate = async (world: World): Promise<RunResult> => {
   const { plan, scheduler } = world
@@ -58,7 +59,7 @@ const simulate = async (world: World): Promise<RunResult> => {
   world.databaseDownUntil = 0
   world.note('checker', '*faults stop')
   nemesis.recover()
-  await settle(world, ledger, over)
+  await settle(world, ledger, () => producers.busy, over)
   if (!over()) await stopAll(world, nemesis, over)
   if (scheduler.steps > MOST_STEPS) world.violate('9 liveness', 'the processes go round in circles')
   if (world.violation === null) checkEnd(world, ledger)
@@ -84,20 +85,28 @@ const produce = (world: World, nemesis: Nemesis, producers: Producers): void => 
     const { usable } = nemesis
     if (usable.length > 0) void producers.transact(workload.pick(usable))
     // In bursts, because overlapping transactions are what goes wrong.
-    scheduler.after(workload.chance(0.4) ? workload.between(0, 5) : everyMs * workload.between(0.2, 2.6), next)
+    scheduler.after(
+      workload.chance(0.4) ? workload.between(0, 5) : everyMs * workload.between(0.2, 2.6),
+      next,
+    )
   }
   scheduler.after(everyMs, next)
 }
 
 /** Until everything that is due has arrived, or it should have long ago. */
-const settle = async (world: World, ledger: Ledger, over: () => boolean): Promise<void> => {
+const settle = async (
+  world: World,
+  ledger: Ledger,
+  busy: () => boolean,
+  over: () => boolean,
+): Promise<void> => {
   const { scheduler } = world
   const limit = scheduler.now + patienceMs(world.plan)
   for (;;) {
     await scheduler.runUntil(scheduler.now + 250, over)
     if (over()) return
     const waiting = findWaiting(world, ledger)
-    if (waiting.length === 0) break
+    if (waiting.length === 0 && !busy()) break
     const missed = waiting.every(({ why }) => why === 'has no delivery')
     if (scheduler.now > limit + (missed ? RECONCILER_MS : 0)) return
   }
@@ -109,7 +118,15 @@ const settle = async (world: World, ledger: Ledger, over: () => boolean): Promis
 const patienceMs = ({ settings, latencyMs }: Plan): number => {
   const { laneLeaseMs, hotLeaseMs, retryMaxMs, breakerMaxMs, pollIdleMaxMs, hardDeadlineMs } = settings
   const leases = 3 * laneLeaseMs + 2 * hotLeaseMs
-  return leases + 8 * retryMaxMs + 2 * breakerMaxMs + 2 * pollIdleMaxMs + 2 * hardDeadlineMs + 5_000 + 200 * latencyMs[1]
+  return (
+    leases +
+    8 * retryMaxMs +
+    2 * breakerMaxMs +
+    2 * pollIdleMaxMs +
+    2 * hardDeadlineMs +
+    5_000 +
+    200 * latencyMs[1]
+  )
 }
 
 const stopAll = async (world: World, nemesis: Nemesis, over: () => boolean): Promise<void> => {
@@ -120,5 +137,6 @@ const stopAll = async (world: World, nemesis: Nemesis, over: () => boolean): Pro
   for (const boot of boots) void boot.stop().then(() => (stopped += 1))
   const limitMs = plan.settings.drainMs + 3_000 + 30 * plan.latencyMs[1]
   await scheduler.runUntil(scheduler.now + limitMs, () => over() || stopped === boots.length)
-  if (stopped < boots.length && !over()) world.violate('8 bounds', `a process did not stop within ${limitMs} ms`)
+  if (stopped < boots.length && !over())
+    world.violate('8 bounds', `a process did not stop within ${limitMs} ms`)
 }

@@ -183,7 +183,9 @@ export class Sinks {
       boot.inFlight.add(deliveryId)
       this.#world.truth.answersFor(deliveryId).sends += 1
     }
-    const what = parcels.map(({ attempt, run }) => `${run > 1 ? `run ${run}, ` : ''}attempt ${attempt}`).join('; ')
+    const what = parcels
+      .map(({ attempt, run }) => `${run > 1 ? `run ${run}, ` : ''}attempt ${attempt}`)
+      .join('; ')
     this.#world.note(
       boot.name,
       `sends to ${plan.name}: ${what}`,
@@ -271,7 +273,10 @@ export class Sinks {
       this.#world.violate('8 bounds', `${boot.name} sends ${running} batches to ${plan.name} at once`)
     }
     if (parcels.length > plan.maxBatch) {
-      this.#world.violate('8 bounds', `${boot.name} sends ${parcels.length} deliveries to ${plan.name} in one batch`)
+      this.#world.violate(
+        '8 bounds',
+        `${boot.name} sends ${parcels.length} deliveries to ${plan.name} in one batch`,
+      )
     }
   }
 }

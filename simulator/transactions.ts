@@ -93,7 +93,11 @@ export class SimulatedTransactions implements MemoryTransactions {
         if (applied) this.#apply(opened)
         else void opened.rollback()
         if (!unknown) answer(resolve)
-        else answer(() => reject(commitError('commitUnknown', 'the answer to COMMIT was lost')), network.between(5, 500))
+        else
+          answer(
+            () => reject(commitError('commitUnknown', 'the answer to COMMIT was lost')),
+            network.between(5, 500),
+          )
       })
     })
   }
