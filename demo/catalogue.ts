@@ -48,5 +48,5 @@ export const DESTINATIONS: Readonly<Record<DestinationName, DestinationOptions>>
     retry: fixed({ delayMs: 120, maxAttempts: WAREHOUSE_ATTEMPTS }),
   },
   partner: { events: [paymentCaptured], retry: fixed({ delayMs: 150, maxAttempts: 8 }) },
-  analytics: { events: [pageViewed], concurrency: 8 },
+  analytics: { events: [pageViewed], concurrency: 32 },
 }
