@@ -10,12 +10,13 @@
  */
 import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination } from '../options.ts'
-import { type Breaker, createBreaker } from '../policy/breaker.ts'
+import { type Breaker, type BreakerState, createBreaker } from '../policy/breaker.ts'
 import type { Verdict } from '../policy/failure.ts'
 import { createRateLimiter, type RateLimiter } from '../policy/rate-limit.ts'
 import type { Cancel, Logger, Metrics, Runtime } from '../spi/index.ts'
-import { type Decision, deadHoldsKey, decide } from './decide.ts'
+import { deadHoldsKey, decide } from './decide.ts'
 import { type DeliverOptions, type DeliveryResult, deliver, type Receiver } from './deliver.ts'
+import { DispatchReport } from './dispatch-report.ts'
 import { type QueueBounds, Queues } from './queues.ts'
 import type { Settled, Settler } from './settle.ts'
 
@@ -44,9 +45,6 @@ export interface DispatcherOptions {
   readonly events: DispatcherEvents
 }
 
-type Failed = Exclude<DeliveryResult, { verdict: 'done' }>
-
-const WARN_EVERY_MS = 1_000
 const RAMP_MS = 10_000
 
 export class Dispatcher {
@@ -54,6 +52,7 @@ export class Dispatcher {
   readonly breaker: Breaker
   readonly #options: DispatcherOptions
   readonly #deliverOptions: DeliverOptions
+  readonly #report: DispatchReport
   readonly #stopping = new AbortController()
   #limiter: RateLimiter | null
   #rate: number | null
@@ -61,8 +60,6 @@ export class Dispatcher {
   #closing = false
   #active = 0
   #timer: Cancel | null = null
-  #droppedSince = 0
-  #lastWarnedAt = Number.NEGATIVE_INFINITY
   #idleWaiters: (() => void)[] = []
 
   constructor(options: DispatcherOptions) {
@@ -74,6 +71,7 @@ export class Dispatcher {
     this.#limiter = createLimiter(this.#rate)
     this.#paused = destination.paused
     this.#deliverOptions = options
+    this.#report = new DispatchReport(destination.name, options)
   }
 
   get name(): string {
@@ -97,7 +95,7 @@ export class Dispatcher {
   /** False: full, paused, open or closing. The caller leaves it to the poller; nothing is lost. */
   enqueueHot(delivery: Delivery): boolean {
     if (!this.admitsHot() || !this.queues.offer(delivery)) {
-      this.#noteDrop()
+      this.#report.hotDropped(this.queues, this.#paused, this.#breakerState())
       return false
     }
     this.#options.metrics.hotEnqueued(this.name, 1)
@@ -268,13 +266,7 @@ export class Dispatcher {
       const waits = this.#conclude(delivery, result)
       if (waits && key !== null) waitingKeys.add(key)
     }
-    const { metrics } = this.#options
-    if (done > 0) {
-      metrics.dispatchSuccess(this.name, done)
-      metrics.addProcessed(this.name, done)
-    }
-    metrics.breakerState(this.name, this.breaker.state(this.#options.runtime.monotonicNow()))
-    metrics.queueDepths(this.name, this.queues.depth('hot'), this.queues.depth('cold'))
+    this.#report.batch(done, this.queues, this.#breakerState())
   }
 
   /** Returns whether what comes behind it in its key has to wait. */
@@ -291,7 +283,10 @@ export class Dispatcher {
     const judged: DeliveryResult =
       result.verdict === 'outage' ? { ...result, verdict: 'retry', counted: true } : result
     const decision = decide(delivery, judged, destination, () => runtime.random())
-    if (judged.verdict !== 'done') this.#reportFailure(delivery, judged, decision)
+    if (judged.verdict !== 'done') {
+      this.#report.failed(delivery, decision)
+      events.failed(delivery, decision.outcome.kind === 'dead' ? 'dead' : 'retry', judged.error)
+    }
     if (decision.holdsKey) this.queues.stall(delivery)
     else this.queues.complete(delivery)
     this.#settle(delivery, decision.outcome, decision.attempts)
@@ -304,27 +299,7 @@ export class Dispatcher {
     if (!recovered) return
     // What piled up during an outage comes back at a growing pace where a rate was set.
     this.#limiter?.slowStart(now, RAMP_MS)
-    this.#options.logger.log('info', 'the destination can be reached again', { destination: this.name })
-  }
-
-  #reportFailure(delivery: Delivery, result: Failed, { outcome, attempts }: Decision): void {
-    const { metrics, logger, events } = this.#options
-    metrics.dispatchFailure(this.name, 1)
-    metrics.addErrors(this.name, 1)
-    events.failed(delivery, outcome.kind === 'dead' ? 'dead' : 'retry', result.error)
-    if (outcome.kind !== 'dead') {
-      metrics.addRetries(this.name, 1)
-      return
-    }
-    metrics.dispatchDead(this.name, 1)
-    metrics.addDead(this.name, 1)
-    logger.log('error', 'a delivery is dead; redrive or discard it', {
-      destination: this.name,
-      event: delivery.event.id,
-      type: delivery.event.type,
-      attempts,
-      error: outcome.failure.message,
-    })
+    this.#report.recovered()
   }
 
   /** The place cannot be reached: the delivery waits, unspent. A hot one goes back to its lane's owner. */
@@ -357,23 +332,6 @@ export class Dispatcher {
     }
   }
 
-  #noteDrop(): void {
-    const { metrics, logger, runtime } = this.#options
-    metrics.hotDropped(this.name, 1)
-    this.#droppedSince += 1
-    const now = runtime.monotonicNow()
-    if (now - this.#lastWarnedAt < WARN_EVERY_MS) return
-    this.#lastWarnedAt = now
-    logger.log('warn', 'hot deliveries were left to the poller', {
-      destination: this.name,
-      count: this.#droppedSince,
-      hotQueued: this.queues.depth('hot'),
-      paused: this.#paused,
-      breaker: this.breaker.state(now),
-    })
-    this.#droppedSince = 0
-  }
-
   #arm(delayMs: number): void {
     if (this.#timer !== null || this.#closing) return
     this.#timer = this.#options.runtime.schedule(Math.max(1, Math.ceil(delayMs)), () => {
@@ -385,6 +343,10 @@ export class Dispatcher {
   #disarm(): void {
     this.#timer?.()
     this.#timer = null
+  }
+
+  #breakerState(): BreakerState {
+    return this.breaker.state(this.#options.runtime.monotonicNow())
   }
 
   #nextLull(): Promise<void> {

@@ -1,0 +1,73 @@
+/** What the dispatcher of one destination tells metrics and logs; never with payloads. */
+import type { Delivery } from '../model/delivery.ts'
+import type { BreakerState } from '../policy/breaker.ts'
+import type { Logger, Metrics, Runtime } from '../spi/index.ts'
+import type { Decision } from './decide.ts'
+import type { Queues } from './queues.ts'
+
+/** Under overload every event is one; the log gets one line a second. */
+const WARN_EVERY_MS = 1_000
+
+export class DispatchReport {
+  readonly #name: string
+  readonly #metrics: Metrics
+  readonly #logger: Logger
+  readonly #runtime: Runtime
+  #droppedSince = 0
+  #lastWarnedAt = Number.NEGATIVE_INFINITY
+
+  constructor(name: string, parts: { metrics: Metrics; logger: Logger; runtime: Runtime }) {
+    this.#name = name
+    this.#metrics = parts.metrics
+    this.#logger = parts.logger
+    this.#runtime = parts.runtime
+  }
+
+  hotDropped(queues: Queues, paused: boolean, breaker: BreakerState): void {
+    this.#metrics.hotDropped(this.#name, 1)
+    this.#droppedSince += 1
+    const now = this.#runtime.monotonicNow()
+    if (now - this.#lastWarnedAt < WARN_EVERY_MS) return
+    this.#lastWarnedAt = now
+    this.#logger.log('warn', 'hot deliveries were left to the poller', {
+      destination: this.#name,
+      count: this.#droppedSince,
+      hotQueued: queues.depth('hot'),
+      paused,
+      breaker,
+    })
+    this.#droppedSince = 0
+  }
+
+  failed(delivery: Delivery, { outcome, attempts }: Decision): void {
+    const name = this.#name
+    this.#metrics.dispatchFailure(name, 1)
+    this.#metrics.addErrors(name, 1)
+    if (outcome.kind !== 'dead') {
+      this.#metrics.addRetries(name, 1)
+      return
+    }
+    this.#metrics.dispatchDead(name, 1)
+    this.#metrics.addDead(name, 1)
+    this.#logger.log('error', 'a delivery is dead; redrive or discard it', {
+      destination: name,
+      event: delivery.event.id,
+      type: delivery.event.type,
+      attempts,
+      error: outcome.failure.message,
+    })
+  }
+
+  batch(done: number, queues: Queues, breaker: BreakerState): void {
+    if (done > 0) {
+      this.#metrics.dispatchSuccess(this.#name, done)
+      this.#metrics.addProcessed(this.#name, done)
+    }
+    this.#metrics.breakerState(this.#name, breaker)
+    this.#metrics.queueDepths(this.#name, queues.depth('hot'), queues.depth('cold'))
+  }
+
+  recovered(): void {
+    this.#logger.log('info', 'the destination can be reached again', { destination: this.#name })
+  }
+}
