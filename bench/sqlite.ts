@@ -128,8 +128,9 @@ const show = (m: Measured): string => {
       ['settle while draining', String(s.settleDrain)],
       ['everything while draining', String(s.drainInAll)],
     ]),
-    '  The home-made table: INSERT in the transaction; a poller that selects 500 pending rows, calls, and marks\n' +
-      '  them done in one transaction. No retries, no order per key, no second process, no history of failures.',
+    '  The home-made table: INSERT in the transaction; a poller selects 500 pending rows, calls the\n' +
+      '  listener and marks them done, in one transaction. No fan-out, retries, order per key, second\n' +
+      '  process or history.',
   ].join('\n\n')
 }
 

@@ -29,6 +29,8 @@ export interface CallLog {
 export const openCallLog = (file: string, heard: (call: Call) => void): CallLog => {
   // Appending is atomic for lines this short, also when a killed process has just written to the same file.
   const descriptor = openSync(file, 'a')
+  // Half a line of a killed process must not swallow the first line of the next one.
+  if (!['', '\n'].includes(readFileSync(file, 'utf8').slice(-1))) writeSync(descriptor, '\n')
   return {
     write(call) {
       writeSync(descriptor, `${JSON.stringify(call)}\n`)
