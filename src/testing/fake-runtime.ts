@@ -20,6 +20,8 @@ export interface FakeRuntime extends Runtime {
   advance(ms: number): Promise<void>
   /** Runs what is ready without letting time pass. */
   settle(): Promise<void>
+  /** Time passes and nothing runs, as in a process that is blocked or stopped; what came due runs later. */
+  stall(ms: number): void
   /** Steps the wall clock alone, as an administrator or NTP does; monotonic time and timers do not notice. */
   stepWallClock(ms: number): void
   /** Until the next timer; null when nothing is scheduled. */
@@ -114,6 +116,10 @@ class FakeClock implements FakeRuntime {
 
   stepWallClock(ms: number): void {
     this.#wall += ms
+  }
+
+  stall(ms: number): void {
+    this.#moveTo(this.#monotonic + ms)
   }
 
   async settle(): Promise<void> {

@@ -62,6 +62,17 @@ describe('createFakeRuntime', () => {
     for (const value of draw(7).slice(0, 2)) expect(value >= 0 && value < 1).toBe(true)
   })
 
+  it('can stall: time passes, and what came due runs afterwards', async () => {
+    const runtime = createFakeRuntime({ startAt: 0 })
+    const at: number[] = []
+    runtime.schedule(10, () => void at.push(runtime.monotonicNow()))
+    runtime.stall(1_000)
+    expect(at).toEqual([])
+    await runtime.advance(0)
+    expect(at).toEqual([1_000])
+    expect(runtime.wallNow()).toBe(1_000)
+  })
+
   it('steps the wall clock alone', async () => {
     const runtime = createFakeRuntime({ startAt: 5_000_000 })
     runtime.stepWallClock(-3_600_000)
