@@ -10,7 +10,7 @@
 import { isOutageError, isPermanentError, isRetryAfter } from '../errors.ts'
 import { firstAlongCauses, readProperty } from './error-text.ts'
 
-export { type DescribedError, describeError } from './error-text.ts'
+export { describeError } from './error-text.ts'
 
 export type Verdict = 'retry' | 'dead' | 'outage'
 

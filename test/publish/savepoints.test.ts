@@ -1,0 +1,115 @@
+import { describe, expect, it } from 'vitest'
+import { createWorld, deferred } from './fixture.ts'
+
+const event = (type: string) => ({ type, payload: { n: 1 } })
+
+describe('savepoints', () => {
+  for (const ownNestedHandle of [false, true]) {
+    const name = ownNestedHandle ? 'with handles of their own' : 'on the same handle'
+
+    it(`[5] forget what they published when rolled back, ${name}`, async () => {
+      const { outbox, database, intake } = createWorld({ library: { ownNestedHandle } })
+      await outbox.transaction(async (tx) => {
+        await outbox.publish(tx, event('before'))
+        const nested = outbox.transaction(async (inner) => {
+          await outbox.publish(inner, event('lost'))
+          await outbox.transaction((deeper) => outbox.publish(deeper, event('lost too')))
+          throw new Error('undo')
+        })
+        await expect(nested).rejects.toThrow('undo')
+        await outbox.transaction((inner) => outbox.publish(inner, event('kept')))
+        await outbox.publish(tx, event('after'))
+      })
+      expect(intake.types).toEqual(['before', 'kept', 'after'])
+      expect(database.rows.map((row) => row.event.type)).toEqual(['before', 'kept', 'after'])
+    })
+
+    it(`[5] own what is published on the outer handle while they are open, ${name}`, async () => {
+      const { outbox, database, intake } = createWorld({ library: { ownNestedHandle } })
+      await outbox.transaction(async (tx) => {
+        const nested = outbox.transaction(async () => {
+          await outbox.publish(tx, event('physically inside'))
+          throw new Error('undo')
+        })
+        await expect(nested).rejects.toThrow('undo')
+      })
+      expect(database.rows).toEqual([])
+      expect(intake.offered).toEqual([])
+    })
+
+    it(`refuse a publish that comes after their end, ${name}`, async () => {
+      const { outbox, intake } = createWorld({ library: { ownNestedHandle } })
+      const later = deferred()
+      await outbox.transaction(async () => {
+        let late: Promise<unknown> | undefined
+        await outbox.transaction(async (inner) => {
+          late = later.promise.then(() => outbox.publish(inner, event('late')))
+        })
+        later.resolve()
+        await expect(late).rejects.toMatchObject({ code: 'POSTHASTE_TRANSACTION_ENDED' })
+      })
+      expect(intake.offered).toEqual([])
+    })
+  }
+
+  it('begin after an insert that is on its way, so that they do not swallow it', async () => {
+    const { outbox, database, intake } = createWorld()
+    const gate = deferred()
+    database.gate = gate.promise
+    await outbox.transaction(async (tx) => {
+      const outer = outbox.publish(tx, event('outer'))
+      const nested = outbox.transaction(async () => {
+        throw new Error('undo')
+      })
+      setTimeout(gate.resolve, 5)
+      await expect(nested).rejects.toThrow('undo')
+      await outer
+    })
+    expect(database.log).toEqual(['insert outer', 'savepoint', 'rollback to', 'commit'])
+    expect(intake.types).toEqual(['outer'])
+  })
+
+  it('wait for a publish that nobody awaited', async () => {
+    const { outbox, database, intake } = createWorld()
+    const gate = deferred()
+    database.gate = gate.promise
+    await outbox.transaction(async () => {
+      setTimeout(gate.resolve, 5)
+      await outbox.transaction((inner) => {
+        void outbox.publish(inner, event('a'))
+      })
+    })
+    expect(database.log).toEqual(['savepoint', 'insert a', 'release', 'commit'])
+    expect(intake.types).toEqual(['a'])
+  })
+
+  it('are refused, with advice, where the library has none', async () => {
+    const { outbox } = createWorld({ library: { savepoints: false } })
+    const run = outbox.transaction(() => outbox.transaction(async () => undefined))
+    await expect(run).rejects.toMatchObject({
+      code: 'POSTHASTE_UNSUPPORTED',
+      message: expect.stringContaining('fake-orm'),
+    })
+  })
+
+  it('agree with a model of nested transactions, whatever fails', async () => {
+    for (let seed = 1; seed <= 100; seed++) {
+      const { outbox, database, intake } = createWorld({ library: { ownNestedHandle: seed % 2 === 0 } })
+      let state = seed
+      const chance = (percent: number): boolean => {
+        state = (Math.imul(state, 48_271) >>> 0) % 2_147_483_647
+        return state % 100 < percent
+      }
+      let count = 0
+      const level = async (depth: number): Promise<void> => {
+        for (let step = 0; step < 4; step++) {
+          if (chance(50)) await outbox.publish(event(`e${count++}`))
+          else if (depth < 3) await outbox.transaction(() => level(depth + 1)).catch(() => undefined)
+        }
+        if (chance(35)) throw new Error('undo')
+      }
+      await outbox.transaction(() => level(0)).catch(() => undefined)
+      expect(intake.types).toEqual(database.rows.map((row) => row.event.type))
+    }
+  })
+})
