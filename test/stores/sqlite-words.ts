@@ -95,6 +95,7 @@ export const doneSettlements = (rows: ReadResult['fresh'], right: Right): Settle
     outcome: { kind: 'done' as const },
     attempts: 0,
     deadHoldsKey: false,
+    deadParked: false,
   }))
 
 export const settle = <Tx extends object>(store: AnyStore<Tx>, settlements: readonly Settlement[]) =>

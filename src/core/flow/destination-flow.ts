@@ -241,7 +241,7 @@ export class DestinationFlow {
     const { key } = delivery.event
     if (key !== null && (settled !== 'written' || this.#holdsKey(outcome))) void this.#putAside(key, settled)
     this.#guard.after(() => {
-      this.dispatcher.queues.forget(delivery.id)
+      this.dispatcher.queues.forget(delivery)
       this.dispatcher.afterForget()
     })
     if (outcome.kind === 'released' || settled !== 'written') this.poller.sweepSoon()
@@ -269,15 +269,15 @@ export class DestinationFlow {
       // Without a written failure there is no holder to wait behind: the rows are read again, in order.
       const held = settled === 'written' ? await this.#hold(workerId, behind) : null
       for (const delivery of behind) {
-        if (held === null) queues.forget(delivery.id)
-        else if (held.has(delivery.id)) this.#guard.after(() => queues.forget(delivery.id))
+        if (held === null) queues.forget(delivery)
+        else if (held.has(delivery.id)) this.#guard.after(() => queues.forget(delivery))
         else mayGo.push(delivery)
       }
     }
     // Nobody holds these, so they go on from here: given back, they would be overtaken before they are read again.
     for (const delivery of mayGo) {
       if (lanes.workerId === workerId) queues.returnStalled(delivery)
-      else queues.forget(delivery.id)
+      else queues.forget(delivery)
     }
     queues.unstall(key)
     this.dispatcher.afterForget()

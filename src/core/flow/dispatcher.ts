@@ -316,7 +316,9 @@ export class Dispatcher {
 
   #settle(delivery: Delivery, outcome: Outcome, attempts: number, ended?: () => void): void {
     const { settler, events, destination } = this.#options
-    const settlement = { delivery, outcome, attempts, deadHoldsKey: deadHoldsKey(delivery, destination) }
+    const holds = deadHoldsKey(delivery, destination)
+    const deadParked = holds && destination.deadHead === 'park'
+    const settlement = { delivery, outcome, attempts, deadHoldsKey: holds, deadParked }
     settler.add(settlement, (settled) => {
       // A retry comes back; what the breaker knows of it must not be forgotten.
       if (outcome.kind === 'done' || outcome.kind === 'dead') this.breaker.forget(delivery.id)

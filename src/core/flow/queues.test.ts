@@ -98,6 +98,19 @@ describe('the queues of a destination', () => {
     expect(queues.take(10, false)).toEqual([second])
   })
 
+  it('forget by the very delivery: one that was released may be here again, read from the database', () => {
+    const queues = new Queues(BOUNDS)
+    const hot = delivery({ key: null, seq: 1n })
+    const cold: Delivery = { ...hot, source: 'cold' }
+    queues.offer(hot)
+    queues.drop(() => true)
+    queues.offer(cold)
+    queues.forget(hot)
+    expect(queues.has(cold.id)).toBe(true)
+    queues.forget(cold)
+    expect(queues.has(cold.id)).toBe(false)
+  })
+
   it('do not count what was put aside as being in hand', () => {
     const queues = new Queues(BOUNDS)
     const [head, behind] = [1n, 2n].map((seq) => delivery({ key: 'k', seq })) as [Delivery, Delivery]
@@ -122,8 +135,8 @@ describe('the queues of a destination', () => {
     expect(queues.take(1, false)).toEqual([])
     expect(queues.coversKey('k', [head.id])).toBe(false)
     expect(queues.takeStalled('k')).toEqual([later])
-    queues.forget(later.id)
-    queues.forget(head.id)
+    queues.forget(later)
+    queues.forget(head)
     queues.unstall('k')
     expect(queues.size).toBe(0)
     const again = delivery({ key: 'k', seq: 3n })
@@ -164,7 +177,7 @@ describe('the queues of a destination', () => {
     expect(queues.take(10, false)).toEqual([one])
     expect(queues.take(10, false)).toEqual([])
     expect(queues.has(one.id)).toBe(true)
-    queues.forget(one.id)
+    queues.forget(one)
     expect(queues.has(one.id)).toBe(false)
   })
 
@@ -189,7 +202,7 @@ describe('the queues of a destination', () => {
           else if (it.do === 'take') running.push(...queues.take(2, false))
           else if (it.do === 'aside') {
             for (const key of ['a', 'b']) {
-              for (const each of queues.takeStalled(key)) queues.forget(each.id)
+              for (const each of queues.takeStalled(key)) queues.forget(each)
               queues.unstall(key)
             }
           } else if (it.do === 'drop') queues.drop(({ source }) => source === 'hot')
@@ -203,10 +216,10 @@ describe('the queues of a destination', () => {
                 lastDone.set(key, one.seq as bigint)
               }
               queues.complete(one)
-              queues.forget(one.id)
+              queues.forget(one)
             } else if (it.do === 'stall') {
               queues.stall(one)
-              queues.forget(one.id)
+              queues.forget(one)
             } else queues.putBack(one, 'front')
           }
           const keys = running.flatMap(({ event }) => (event.key === null ? [] : [event.key]))

@@ -219,10 +219,14 @@ export class Queues {
     else deque.push(entry)
   }
 
-  /** The settle is confirmed, or the right is lost: it is no longer in flight. */
-  forget(id: string): void {
+  /**
+   * The settle is confirmed, or the right is lost: it is no longer in flight. By the very object, because a hot one
+   * that was released may be here again by now, read from the database.
+   */
+  forget(delivery: Delivery): void {
+    const { id } = delivery
     const entry = this.#entries.get(id)
-    if (entry === undefined) return
+    if (entry === undefined || entry.delivery !== delivery) return
     this.#entries.delete(id)
     this.#bytes -= entry.delivery.event.size
     if (entry.delivery.timed) this.#countTimed(-1, entry.delivery.event.size)
@@ -250,7 +254,7 @@ export class Queues {
     for (const entry of gone) {
       this.#queued[entry.delivery.source] -= 1
       const line = this.#lineOf(entry.delivery)
-      this.forget(entry.delivery.id)
+      this.forget(entry.delivery)
       if (line?.active === entry) line.active = null
       if (line !== null) this.#activateNext(line)
     }

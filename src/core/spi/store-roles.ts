@@ -159,7 +159,10 @@ export interface EventDetail {
 export interface DestinationCounts {
   readonly destination: string
   readonly counts: Readonly<Record<DeliveryStatus, number>>
-  /** Age of the oldest delivery that is due and not under a hot claim; parked keys and the future do not count. Null when none. */
+  /**
+   * Age of the oldest delivery that is due and not under a hot claim, or dead and blocking its key. Parked keys
+   * and the future do not count. Null when none.
+   */
   readonly oldestLagMs: number | null
 }
 

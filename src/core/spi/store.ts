@@ -251,6 +251,8 @@ export interface Settlement {
   readonly attempts: number
   /** Dead rows under the order policies `block` and `park` keep their key waiting. */
   readonly deadHoldsKey: boolean
+  /** Such a key is parked on purpose: it does not count as lag. */
+  readonly deadParked: boolean
 }
 
 export interface SettleRequest {

@@ -28,6 +28,8 @@ export interface DeliveryRow {
   availableAtMs: number
   token: string | null
   holdsKey: boolean
+  /** A dead head that waits for an operator on purpose. */
+  parked: boolean
   /** Token or worker id by which it was last settled, so that a repeated settle is recognised. */
   settledBy: string | null
   /** When it became done, dead or discarded. */
@@ -58,6 +60,7 @@ export const newDeliveryRow = (
   availableAtMs: fields.createdAtMs,
   token: null,
   holdsKey: false,
+  parked: false,
   settledBy: null,
   endedAtMs: null,
   lastError: null,

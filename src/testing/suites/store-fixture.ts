@@ -100,7 +100,7 @@ export class StoreFixture extends PublishingFixture {
     { event, delivery }: Published,
     right: Right,
     outcome: Outcome,
-    over: { attempts?: number; deadHoldsKey?: boolean } = {},
+    over: { attempts?: number; deadHoldsKey?: boolean; deadParked?: boolean } = {},
   ): Settlement {
     const attempts = over.attempts ?? (outcome.kind === 'retry' || outcome.kind === 'dead' ? 1 : 0)
     const sent: Delivery = {
@@ -117,7 +117,8 @@ export class StoreFixture extends PublishingFixture {
       right,
       source: right.kind === 'token' ? 'hot' : 'cold',
     }
-    return { delivery: sent, outcome, attempts, deadHoldsKey: over.deadHoldsKey ?? false }
+    const { deadHoldsKey = false, deadParked = false } = over
+    return { delivery: sent, outcome, attempts, deadHoldsKey, deadParked }
   }
 
   settle(settlements: readonly Settlement[], over: Partial<SettleRequest> = {}): Promise<SettleResult> {
@@ -157,13 +158,14 @@ export class StoreFixture extends PublishingFixture {
   dead(
     published: Published,
     right: Right,
-    over: { holdsKey?: boolean; attempts?: number; promoteLimit?: number } = {},
+    over: { holdsKey?: boolean; parked?: boolean; attempts?: number; promoteLimit?: number } = {},
   ): Promise<SettleResult> {
     const attempts = over.attempts ?? 1
     const outcome = { kind: 'dead', failure: this.failure(attempts) } as const
     const settlement = this.settlement(published, right, outcome, {
       attempts,
       deadHoldsKey: over.holdsKey ?? false,
+      deadParked: over.parked ?? false,
     })
     return this.settle(
       [settlement],

@@ -101,8 +101,8 @@ export const counts = (db: MemoryDatabase): DestinationCounts[] => {
 
 const oldestLag = (queue: DestinationQueue, now: number): number | null => {
   let oldest: number | null = null
-  for (const row of [...queue.pending, ...queue.timed]) {
-    if (!isDue(row, now) || isParked(queue, row)) continue
+  for (const row of [...queue.pending, ...queue.timed, ...blockingHeads(queue)]) {
+    if (row.status !== 'dead' && (!isDue(row, now) || isParked(queue, row))) continue
     // A delayed row began to wait when it became due.
     const since = row.status === 'scheduled' ? row.availableAtMs : row.createdAtMs
     if (oldest === null || since < oldest) oldest = since
@@ -110,8 +110,15 @@ const oldestLag = (queue: DestinationQueue, now: number): number | null => {
   return oldest === null ? null : Math.max(0, now - oldest)
 }
 
+function* blockingHeads(queue: DestinationQueue): Iterable<DeliveryRow> {
+  for (const rows of queue.keys.values()) {
+    const head = rows.firstBlocker()
+    if (head?.status === 'dead' && !head.parked) yield head
+  }
+}
+
 const isParked = (queue: DestinationQueue, row: DeliveryRow): boolean =>
-  row.key !== null && queue.keys.get(row.key)?.firstBlocker()?.status === 'dead'
+  row.key !== null && queue.keys.get(row.key)?.firstBlocker()?.parked === true
 
 export const blockedKeys = (
   db: MemoryDatabase,

@@ -36,7 +36,7 @@ const apply = (
   settlement: Settlement,
   request: SettleRequest,
 ): void => {
-  const { outcome, attempts, deadHoldsKey, delivery } = settlement
+  const { outcome, attempts, deadHoldsKey, deadParked, delivery } = settlement
   const now = db.now()
   const settledBy = nameOf(delivery.right)
   const keyed = row.key !== null
@@ -63,6 +63,7 @@ const apply = (
         attempts,
         token: null,
         holdsKey: keyed && deadHoldsKey,
+        parked: keyed && deadParked,
         settledBy,
         endedAtMs: now,
         lastError: outcome.failure.message,

@@ -47,6 +47,7 @@ CREATE TABLE "{prefix}deliveries" (
   created_at   INTEGER NOT NULL,
   settled_by   TEXT,
   settled_at   INTEGER,
+  parked       INTEGER NOT NULL DEFAULT 0 CHECK (parked IN (0, 1)),
   CHECK (holds_key = 0 OR key IS NOT NULL),
   CHECK (status <> 6 OR holds_key = 1)
 ) STRICT, WITHOUT ROWID;
@@ -60,6 +61,7 @@ CREATE INDEX "{prefix}deliveries_due" ON "{prefix}deliveries" (destination, avai
 CREATE INDEX "{prefix}deliveries_keys" ON "{prefix}deliveries" (destination, key, seq) WHERE key IS NOT NULL AND status IN (0, 5);
 CREATE INDEX "{prefix}deliveries_holders" ON "{prefix}deliveries" (destination, key, status, seq) WHERE holds_key = 1;
 CREATE INDEX "{prefix}deliveries_aside" ON "{prefix}deliveries" (status, id) WHERE status IN (2, 3, 5, 6);
+CREATE INDEX "{prefix}deliveries_blocking" ON "{prefix}deliveries" (destination, seq) WHERE status = 3 AND holds_key = 1 AND parked = 0;
 CREATE INDEX "{prefix}deliveries_dead" ON "{prefix}deliveries" (settled_at) WHERE status = 3;
 
 -- History, append-only: 1 done, 4 discarded.

@@ -72,11 +72,15 @@ UNION ALL SELECT destination, status, count(*) FROM ${t.deliveries} WHERE status
 UNION ALL SELECT name, 0, 0 FROM ${t.destinations}`,
 )
 
-/** The lowest pending row and the longest due retry or delayed one; claimed, held and dead ones do not count. */
+/**
+ * The lowest pending row, the longest due retry or delayed one, and the lowest dead head that blocks its key;
+ * claimed, held, parked and other dead ones do not count.
+ */
 const LAG = sqlText(
   (t) => `SELECT j.value,
   (SELECT ${NOW} - created_at FROM ${t.deliveries} WHERE destination = j.value AND status = 0 AND available_at <= ${NOW} ORDER BY seq LIMIT 1),
-  (SELECT ${NOW} - available_at FROM ${t.deliveries} WHERE destination = j.value AND status IN (2, 5) AND available_at <= ${NOW} ORDER BY available_at LIMIT 1)
+  (SELECT ${NOW} - available_at FROM ${t.deliveries} WHERE destination = j.value AND status IN (2, 5) AND available_at <= ${NOW} ORDER BY available_at LIMIT 1),
+  (SELECT ${NOW} - created_at FROM ${t.deliveries} WHERE destination = j.value AND status = 3 AND holds_key = 1 AND parked = 0 ORDER BY seq LIMIT 1)
 FROM json_each(?) AS j`,
 )
 

@@ -58,10 +58,10 @@ const CHANGE = sqlText(
   attempts = CASE j.kind WHEN -1 THEN d.attempts ELSE max(d.attempts, j.attempts) END,
   available_at = CASE j.kind WHEN 2 THEN ${NOW} + j.delay WHEN -1 THEN min(d.available_at, ${NOW}) ELSE d.available_at END,
   holds_key = CASE j.kind WHEN -1 THEN d.holds_key WHEN 2 THEN d.key IS NOT NULL ELSE j.holds AND d.key IS NOT NULL END,
-  token = NULL, settled_by = j.named, settled_at = ${NOW}
+  parked = j.kind = 3 AND j.parked AND d.key IS NOT NULL, token = NULL, settled_by = j.named, settled_at = ${NOW}
 FROM (
   SELECT unhex(value->>0) AS id, value->>1 AS by_lane, value->>2 AS named, value->>3 AS kind, value->>4 AS attempts,
-    value->>5 AS delay, value->>6 AS holds
+    value->>5 AS delay, value->>6 AS holds, value->>7 AS parked
   FROM json_each(?)
 ) AS j
 WHERE d.id = j.id AND d.status <> 3 AND (j.by_lane OR d.token = j.named)
@@ -77,7 +77,7 @@ const nameOf = (right: Right): string => (right.kind === 'lane' ? right.workerId
 
 const KIND = { retry: 2, dead: 3, released: -1 } as const
 
-const changeJson = ({ delivery, outcome, attempts, deadHoldsKey }: Settlement): unknown[] => [
+const changeJson = ({ delivery, outcome, attempts, deadHoldsKey, deadParked }: Settlement): unknown[] => [
   uuidToHex(delivery.id),
   Number(delivery.right.kind === 'lane'),
   nameOf(delivery.right),
@@ -85,6 +85,7 @@ const changeJson = ({ delivery, outcome, attempts, deadHoldsKey }: Settlement): 
   attempts,
   outcome.kind === 'retry' ? Math.max(0, Math.ceil(outcome.delayMs)) : 0,
   Number(deadHoldsKey),
+  Number(deadParked),
 ]
 
 /** Settlements whose worker was fenced are left out; tokens are compared in the statements themselves. */

@@ -212,6 +212,19 @@ export const inspectionTopic: Topic = {
       assert.equal(await lag(), null)
     },
 
+    'a dead head that blocks its key is lag, a parked one is not': async (t) => {
+      const lag = async () => (await t.store.inspection.counts())[0]?.oldestLagMs ?? null
+      const me = await t.worker()
+      await t.dead(await t.publish({ key: 'parked' }), me.right, { holdsKey: true, parked: true })
+      assert.equal(await lag(), null)
+      const blocking = await t.publish({ key: 'blocked' })
+      await t.dead(blocking, me.right, { holdsKey: true })
+      await t.until(5, 'the lag grows', async () => ((await lag()) ?? -1) >= 5)
+      const act = { actor: 'someone', reason: null }
+      await t.store.operations.discard({ deliveryIds: [blocking.delivery.id], limit: 1 }, act)
+      assert.equal(await lag(), null)
+    },
+
     'keys whose head keeps others waiting are listed with their head': async (t) => {
       const me = await t.worker()
       const [head] = await t.keyWithHeld(2, me, 'slow')
