@@ -57,6 +57,16 @@ export class Destinations {
     )
   }
 
+  /** The one that is meant when none is named. */
+  only(): ResolvedDestination {
+    const [first, ...others] = this.declared()
+    if (first !== undefined && others.length === 0) return first
+    throw new OutboxError(
+      ERROR_CODES.unknownDestination,
+      `name the destination: ${this.declared().length} are declared, so it cannot be left out`,
+    )
+  }
+
   /** `on(pattern, fn)` or `on(destination, pattern, fn)`. */
   on(args: readonly unknown[], started: boolean): () => void {
     const named = args.length >= 3

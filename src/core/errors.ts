@@ -15,7 +15,6 @@ export const ERROR_CODES = {
   commitRolledBack: 'POSTHASTE_COMMIT_ROLLED_BACK',
   unknownDestination: 'POSTHASTE_UNKNOWN_DESTINATION',
   closed: 'POSTHASTE_CLOSED',
-  notStarted: 'POSTHASTE_NOT_STARTED',
   schemaBehind: 'POSTHASTE_SCHEMA_BEHIND',
   schemaAhead: 'POSTHASTE_SCHEMA_AHEAD',
   storeUnavailable: 'POSTHASTE_STORE_UNAVAILABLE',

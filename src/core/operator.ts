@@ -49,7 +49,7 @@ export interface Operator {
   /** No process sends to the destination until `resume`; within a renewal everybody knows. */
   pause(destination: string, act?: Act): Promise<void>
   resume(destination: string, act?: Act): Promise<void>
-  /** Deliveries per second and process; null removes the limit. */
+  /** Deliveries per second and process, instead of what the options say; null goes back to the options. */
   setRate(destination: string, ratePerSecond: number | null, act?: Act): Promise<void>
   /** Removes what is past its retention, in batches; returns counts per kind. */
   cleanup(options?: CleanupOptions): Promise<CleanupResult>

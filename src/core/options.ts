@@ -37,7 +37,7 @@ export interface DestinationOptions {
   readonly breaker?: Partial<BreakerOptions>
   /** Default `skip`. */
   readonly deadHead?: DeadHeadPolicy
-  /** Start without sending, until resumed. Default false. */
+  /** A destination that is declared for the first time does not send until `operator.resume`. Default false. */
   readonly paused?: boolean
 }
 

@@ -10,6 +10,7 @@ import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
 import { viewEvent } from './event-view.ts'
 import type { DestinationFlow } from './flow/destination-flow.ts'
 import { Engine, type Tally } from './flow/engine.ts'
+import { attemptNumber } from './flow/deliver.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
 import { type Batch, fetchBatch } from './flow/pull.ts'
 import type { TransactionalPublisher } from './flow/publishing.ts'
@@ -72,8 +73,11 @@ export interface Outbox<Tx, E = unknown, Names extends string = string>
   processOnce(): Promise<ProcessedOnce>
   /** Delivers what was published, or as much as the time allows; for processes that are frozen after a request. */
   flush(options?: { readonly timeoutMs?: number }): Promise<{ readonly drained: boolean }>
-  /** Pulls a batch instead of being called; see `Batch`. Refused for a destination that `start` delivers to. */
-  fetch(options: { readonly destination: Names; readonly limit?: number }): Promise<Batch>
+  /**
+   * Pulls a batch instead of being called; see `Batch`. The destination may be left out where there is only
+   * one. Refused for a destination that `start` delivers to.
+   */
+  fetch(options?: { readonly destination?: Names; readonly limit?: number }): Promise<Batch>
 
   readonly inspect: Inspection
   readonly operator: Operator
@@ -237,8 +241,8 @@ class OutboxCore<Tx, E> implements HotIntake {
     const { onFailure } = this.#options
     if (onFailure === null) return
     try {
-      const { destination, attempts } = delivery
-      onFailure({ event: viewEvent(delivery.event), destination, attempt: attempts + 1, verdict, error })
+      const attempt = attemptNumber(delivery)
+      onFailure({ event: viewEvent(delivery.event), destination: delivery.destination, attempt, verdict, error })
     } catch (problem) {
       this.#logger.log('error', 'onFailure threw', { error: String(problem) })
     }
@@ -291,9 +295,10 @@ class OutboxCore<Tx, E> implements HotIntake {
     return { drained: inTime }
   }
 
-  async #fetch(destination: string, limit: number): Promise<Batch> {
+  async #fetch(named: string | null, limit: number): Promise<Batch> {
     await this.#open()
-    const resolved = this.#destinations.require(destination)
+    const resolved = named === null ? this.#destinations.only() : this.#destinations.require(named)
+    const destination = resolved.name
     if (this.#engine?.flow(destination) !== undefined) {
       throw new OutboxError(
         ERROR_CODES.conflict,
@@ -358,8 +363,8 @@ class OutboxCore<Tx, E> implements HotIntake {
       processOnce: () => this.#processOnce(),
       flush: (given: { readonly timeoutMs?: number } = {}) =>
         this.#flush(boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])),
-      fetch: (given: { readonly destination: string; readonly limit?: number }) =>
-        this.#fetch(given.destination, boundedNumber('limit', given.limit ?? 100, [1, 10_000])),
+      fetch: (given: { readonly destination?: string; readonly limit?: number } = {}) =>
+        this.#fetch(given.destination ?? null, boundedNumber('limit', given.limit ?? 100, [1, 10_000])),
       inspect: afterOpen(store.inspection, open),
       schema: this.#schemaApi(),
       operator: createOperator({

@@ -10,6 +10,7 @@ import type { Publishing } from './flow/publishing.ts'
 import { createPublishing } from './flow/transactions-api.ts'
 import { InFlightTracker } from './in-flight-tracker.ts'
 import type { ListenerRegistry } from './listeners.ts'
+import type { Delivery } from './model/delivery.ts'
 import { createIdGenerator } from './model/uuid.ts'
 import { type OutboxOptions, type ResolvedOptions, resolveDestination, resolveOptions } from './options.ts'
 import type { RetryPolicy } from './policy/retry.ts'
@@ -72,9 +73,18 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
     return this.#options
   }
 
-  /** Opens the store, declares `local` and takes its lanes; the poller does this at its start. */
-  open(polling: PollerOptions = {}): Promise<void> {
-    this.#opening ??= this.#open(polling)
+  /** What a poller for this dispatcher wants; before `open`. */
+  configure(polling: PollerOptions): void {
+    this.#options = this.#resolve(polling)
+    this.#engine = this.#createEngine()
+  }
+
+  /** Opens the store, declares `local` and takes its lanes; publishing and polling do this by themselves. */
+  open(): Promise<void> {
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = null
+      throw error
+    })
     return this.#opening
   }
 
@@ -85,11 +95,12 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
     return true
   }
 
-  /** Reads what is due into the cold queue; false when it has no room. */
-  async enqueueCold(): Promise<boolean> {
-    if (!this.hasColdQueueCapacity()) return false
-    await this.#engine.flow(LOCAL)?.poller.poll()
-    return true
+  /** Something that was read from the store; false when there is no room or it is already in flight. */
+  enqueueCold(delivery: Delivery): boolean {
+    if (!this.inFlight.tryAcquire(delivery.id)) return false
+    const taken = this.#engine.flow(LOCAL)?.dispatcher.enqueueCold(delivery) ?? false
+    if (!taken) this.inFlight.release(delivery.id)
+    return taken
   }
 
   hasColdQueueCapacity(): boolean {
@@ -118,9 +129,7 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
     this.#engine.expectRows()
   }
 
-  async #open(polling: PollerOptions): Promise<void> {
-    this.#options = this.#resolve(polling)
-    this.#engine = this.#createEngine()
+  async #open(): Promise<void> {
     await this.store.open({ runtime: this.runtime, logger: this.logger })
     if (this.#options.migrate) await this.store.schema.migrate()
     await this.#engine.start()
@@ -167,27 +176,28 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
   }
 }
 
+type PolledDispatcher = Pick<Dispatcher, 'configure' | 'open' | 'flow'>
+
 /** Reads what the hot path did not deliver and puts it into the dispatcher's cold queue. */
 export class Poller {
-  readonly #dispatcher: Dispatcher
-  readonly #options: PollerOptions
+  readonly #dispatcher: PolledDispatcher
 
-  constructor(given: { readonly dispatcher: Dispatcher } & PollerOptions) {
+  constructor(given: { readonly dispatcher: PolledDispatcher } & PollerOptions) {
     const { dispatcher, ...options } = given
     this.#dispatcher = dispatcher
-    this.#options = options
+    dispatcher.configure(options)
   }
 
   /** Polls at its interval from now on. */
   async start(): Promise<void> {
-    await this.#dispatcher.open(this.#options)
+    await this.#dispatcher.open()
     this.#dispatcher.flow?.poller.start()
   }
 
   /** One cycle. */
   async poll(): Promise<void> {
-    await this.#dispatcher.open(this.#options)
-    await this.#dispatcher.enqueueCold()
+    await this.#dispatcher.open()
+    await this.#dispatcher.flow?.poller.poll()
   }
 
   async close(): Promise<void> {

@@ -212,7 +212,7 @@ export class Engine implements HotIntake {
 
   async #declare(): Promise<void> {
     const { store, declared } = this.#parts
-    this.#routes.adopt(await store.registry.declare(declared.map(({ name, patterns }) => ({ name, patterns }))))
+    this.#routes.adopt(await store.registry.declare(declared.map(({ name, patterns, paused }) => ({ name, patterns, paused }))))
   }
 
   async #settled(): Promise<void> {
@@ -272,7 +272,7 @@ export class Engine implements HotIntake {
     const flow = this.#flows.get(name)
     if (flow === undefined) return
     const own = this.#parts.options.destinations.get(name)
-    flow.dispatcher.setPaused(paused || own?.paused === true)
+    flow.dispatcher.setPaused(paused)
     flow.dispatcher.setRate(ratePerSecond ?? own?.ratePerSecond ?? null)
   }
 

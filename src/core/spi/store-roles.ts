@@ -32,11 +32,13 @@ export interface Registry {
 export interface DestinationDeclaration {
   readonly name: string
   readonly patterns: readonly string[]
+  /** How a destination that is new begins, default false; of a known one the operator decides. */
+  readonly paused?: boolean
 }
 
 export interface DestinationSettings {
   readonly paused?: boolean
-  /** Null removes the limit. */
+  /** Null goes back to what the processes' own options say. */
   readonly ratePerSecond?: number | null
 }
 

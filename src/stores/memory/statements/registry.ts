@@ -25,10 +25,10 @@ export const declare = (
     return known === undefined || !samePatterns(known.patterns, patterns)
   })
   if (changed.length > 0) db.registryVersion += 1
-  for (const { name, patterns } of changed) {
+  for (const { name, patterns, paused } of changed) {
     const known = db.registry.get(name)
     db.registry.set(name, {
-      ...(known ?? started(db, name)),
+      ...(known ?? started(db, name, paused ?? false)),
       patterns: Object.freeze([...patterns]),
       version: db.registryVersion,
     })
@@ -38,12 +38,12 @@ export const declare = (
 }
 
 /** It hears what is stored from now on; numbers drawn earlier belong to events that are older than it. */
-const started = (db: MemoryDatabase, name: string): RegistryEntry => ({
+const started = (db: MemoryDatabase, name: string, paused: boolean): RegistryEntry => ({
   name,
   patterns: [],
   version: 0,
   startedAtMs: db.now(),
-  paused: false,
+  paused,
   ratePerSecond: null,
   reconciledTo: db.lastSeq,
 })

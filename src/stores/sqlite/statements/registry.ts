@@ -23,8 +23,8 @@ const LOAD = sqlText(
 
 /** A new destination begins behind the last event there is; writers exclude each other, so that is exact. */
 const DECLARE = sqlText(
-  (t) => `INSERT INTO ${t.destinations} (name, patterns, version, started_at, reconciled_to)
-VALUES (?, ?, ?, ${NOW}, coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${t.prefix}events'), 0))
+  (t) => `INSERT INTO ${t.destinations} (name, patterns, version, paused, started_at, reconciled_to)
+VALUES (?, ?, ?, ?, ${NOW}, coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${t.prefix}events'), 0))
 ON CONFLICT (name) DO UPDATE SET patterns = excluded.patterns, version = excluded.version`,
 )
 
@@ -80,8 +80,8 @@ export const declare = (
 ): RegistryState => {
   const before = load(c, t)
   const changed = changedDeclarations(before, declared)
-  for (const { name, patterns } of changed) {
-    c.rows(DECLARE(t), [name, JSON.stringify(patterns), before.version + 1])
+  for (const { name, patterns, paused } of changed) {
+    c.rows(DECLARE(t), [name, JSON.stringify(patterns), before.version + 1, Number(paused ?? false)])
     c.rows(ADD_LANES(t), [name, ALL_LANES])
   }
   return changed.length === 0 ? before : load(c, t)

@@ -32,6 +32,16 @@ export const registryTopic: Topic = {
       assert.deepEqual(await t.store.registry.load(), state)
     },
 
+    'a new destination can begin paused, and then it is the operator’s': async (t) => {
+      const declaration = [{ name: 'alpha', patterns: ['*'], paused: true }]
+      const paused = async () => (await t.store.registry.load()).destinations[0]!.paused
+      await t.store.registry.declare(declaration)
+      assert.equal(await paused(), true)
+      await t.store.registry.configure('alpha', { paused: false }, { actor: 'someone', reason: null })
+      await t.store.registry.declare(declaration)
+      assert.equal(await paused(), false)
+    },
+
     'declaring the same again changes nothing': async (t) => {
       const declaration = [{ name: 'alpha', patterns: ['a.*', 'b.*'] }]
       const first = await t.store.registry.declare(declaration)
