@@ -27,6 +27,8 @@ export interface AdmissionParts {
   /** The lane is ours and we are not about to leave it. */
   readonly owns: (lane: number) => boolean
   readonly newToken: () => string
+  /** Runs it when all reads that are under way now have been dealt with. */
+  readonly afterReads: (fn: () => void) => void
 }
 
 export interface Admitted {
@@ -91,7 +93,7 @@ export class Admission {
     for (const row of clear) {
       const count = counted.get(row.id) ?? null
       if ((suspects.has(row) && count === null) || !this.#parts.owns(row.lane)) continue
-      const waits = this.#waitsForBurial(row)
+      const waits = this.#waitsForBurial(row) || this.#waitsForAside(row)
       blocked ||= waits
       if (!waits) full ||= !this.#offer(row, workerId, count)
       if (!waits && !full) handled += 1
@@ -102,8 +104,14 @@ export class Admission {
 
   /** A dead head that keeps its key waiting is being written: until then the database does not say so. */
   #waitsForBurial(row: StoredDelivery): boolean {
-    if (row.key === null || this.#burying.size === 0 || this.#parts.destination.deadHead === 'skip') return false
+    if (row.key === null || this.#burying.size === 0 || this.#parts.destination.deadHead === 'skip')
+      return false
     return [...this.#burying.values()].includes(row.key)
+  }
+
+  /** A row before it was put aside and may be pending again, which we see only when it has left the queues. */
+  #waitsForAside({ key, seq }: StoredDelivery): boolean {
+    return key !== null && this.#parts.dispatcher.queues.hasAside(key, seq)
   }
 
   #isSuspect(row: StoredDelivery): boolean {
@@ -179,7 +187,9 @@ export class Admission {
     metrics.addDead(destination.name, 1)
     const failure = { ...why, attempt: delivery.attempts, durationMs: 0, stack: null }
     this.#burying.set(delivery.id, delivery.event.key)
-    dispatcher.settleUnsent(delivery, { kind: 'dead', failure }, () => this.#burying.delete(delivery.id))
+    // A read from before may still show the key without its dead head.
+    const buried = (): void => this.#parts.afterReads(() => this.#burying.delete(delivery.id))
+    dispatcher.settleUnsent(delivery, { kind: 'dead', failure }, buried)
   }
 }
 
@@ -189,7 +199,12 @@ const lowest = (rows: readonly StoredDelivery[]): bigint | null =>
 const smaller = (a: bigint | null, b: bigint | null): bigint | null =>
   a === null ? b : b === null || a < b ? a : b
 
-const toDelivery = (row: StoredDelivery, workerId: string, attempts: number, quarantined: boolean): Delivery => ({
+const toDelivery = (
+  row: StoredDelivery,
+  workerId: string,
+  attempts: number,
+  quarantined: boolean,
+): Delivery => ({
   id: row.id,
   event: row.event ?? missingEvent(row),
   destination: row.destination,

@@ -84,6 +84,7 @@ export class DestinationFlow {
       dispatcher: this.dispatcher,
       owns: (lane) => lanes.owns(destination.name, lane),
       newToken: parts.newId,
+      afterReads: (fn) => this.#guard.after(fn),
     })
     this.poller = new Poller(
       {
@@ -167,8 +168,11 @@ export class DestinationFlow {
       const { workerId } = lanes
       try {
         await this.#guard.during(async () => {
-          const ids = batch.map(({ id }) => id)
-          this.#takeClaimed(batch, await store.queue.claim(workerId, ids, AHEAD_LIMIT), workerId)
+          // While they waited we may have been fenced: under the new id these lanes can be somebody else's.
+          const ours = batch.filter(({ lane }) => lanes.owns(this.name, lane))
+          const ids = ours.map(({ id }) => id)
+          if (ids.length === 0) return
+          this.#takeClaimed(ours, await store.queue.claim(workerId, ids, AHEAD_LIMIT), workerId)
         })
       } catch (error) {
         logger.log('warn', 'keyed events could not be claimed; the poller takes them', {

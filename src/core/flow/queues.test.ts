@@ -122,6 +122,8 @@ describe('the queues of a destination', () => {
     queues.unstall('k')
     expect(queues.coversKey('k', [head.id])).toBe(true)
     expect(queues.coversKey('k', [head.id, behind.id])).toBe(false)
+    expect(queues.hasAside('k', 3n)).toBe(true)
+    expect(queues.hasAside('k', 2n)).toBe(false)
   })
 
   it('keep a failed key closed until it is let go, even for what arrives later', () => {

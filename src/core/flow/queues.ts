@@ -100,6 +100,16 @@ export class Queues {
     return !line.stalled && ids.every((id) => isHere(line.members.get(id)))
   }
 
+  /** Something of this key that comes before `seq` was put aside and has not left yet. */
+  hasAside(key: string, seq: bigint): boolean {
+    const line = this.#keys.get(key)
+    if (line === undefined) return false
+    for (const { phase, delivery } of line.members.values()) {
+      if (phase === 'aside' && (delivery.seq ?? 0n) < seq) return true
+    }
+    return false
+  }
+
   /** False: it does not fit. A delivery that is already here is accepted and changes nothing. */
   offer(delivery: Delivery): boolean {
     if (this.#entries.has(delivery.id)) return true
