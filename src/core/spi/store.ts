@@ -131,7 +131,7 @@ export interface QueueStore {
   /** Extends hot claims that nobody replaced, even if their lease ran out. Returns the ids that were lost. */
   extend(claims: readonly HotClaim[], leaseMs: number): Promise<readonly string[]>
   /**
-   * Marks pending or due scheduled rows as held, if a row of their key that is not pending holds it before
+   * Marks pending rows, and retries and scheduled ones that are due, as held, if a row of their key that is not pending holds it before
    * them at this moment, by the rule of `StoredDelivery.behind` (an unrouted row is no reason: it would not
    * promote them). Returns the ids that are now held, also those that were before; the others may be sent or
    * must be read again.

@@ -67,7 +67,7 @@ export const hold = (
   const held: string[] = []
   for (const row of known(db, ids)) {
     if (row.destination !== destination || row.key === null) continue
-    const mayBeHeld = (row.status === 'pending' && !isUnderHotClaim(row, now)) || isDueScheduled(row, now)
+    const mayBeHeld = (row.status === 'pending' && !isUnderHotClaim(row, now)) || isDueByTime(row, now)
     if (mayBeHeld && db.keyQueue(destination, row.key)?.isHeldBack(row)) {
       db.change(row, { status: 'held', holdsKey: true })
     }
@@ -102,8 +102,8 @@ export const hasDelivery = (db: MemoryDatabase, eventId: string, destination: st
 const isSendable = ({ status }: DeliveryRow): boolean =>
   status === 'pending' || status === 'retry' || status === 'scheduled'
 
-const isDueScheduled = (row: DeliveryRow, now: number): boolean =>
-  row.status === 'scheduled' && isDue(row, now)
+const isDueByTime = (row: DeliveryRow, now: number): boolean =>
+  (row.status === 'scheduled' || row.status === 'retry') && isDue(row, now)
 
 const known = (db: MemoryDatabase, ids: readonly string[]): DeliveryRow[] =>
   ids.flatMap((id) => db.deliveries.get(id) ?? [])

@@ -8,7 +8,7 @@ import { asId, asText, IDS, idList, NOW, sqlText } from './sql-text.ts'
 /** The holder is looked for in the statement that holds: afterwards its settle finds every row that waits for it. */
 const HOLD = sqlText(
   (t) => `UPDATE ${t.deliveries} AS d SET status = 6, holds_key = 1
-WHERE d.id IN ${IDS} AND d.destination = ? AND d.status IN (0, 5) AND d.available_at <= ${NOW} AND d.key IS NOT NULL
+WHERE d.id IN ${IDS} AND d.destination = ? AND d.status IN (0, 2, 5) AND d.available_at <= ${NOW} AND d.key IS NOT NULL
   AND ${heldBack(t)}`,
 )
 

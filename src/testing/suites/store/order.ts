@@ -160,6 +160,20 @@ export const orderTopic: Topic = {
       assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([newcomer])), idsOf([newcomer]))
     },
 
+    'a retry that waits behind an earlier head is held too, and goes on with its attempts': async (t) => {
+      const me = await t.worker()
+      const [head, retrying] = await t.publishMany(2, { key: 'k' })
+      await t.retry(retrying!, me.right, { delayMs: 0, attempts: 3 })
+      await t.dead(head!, me.right, { holdsKey: true })
+      assert.equal((await t.readOne(retrying!)).behind, true)
+      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([retrying!])), idsOf([retrying!]))
+      assert.deepEqual(await t.readableIds(), [], 'it does not come back with every read')
+      const act = { actor: 'someone', reason: null }
+      await t.store.operations.discard({ deliveryIds: [head!.delivery.id], limit: 1 }, act)
+      const row = await t.readOne(retrying!)
+      assert.deepEqual([row.status, row.attempts], ['pending', 3])
+    },
+
     'a repeated settle of the head promotes nobody twice': async (t) => {
       const me = await t.worker()
       const [head, ...held] = await t.keyWithHeld(2, me)
