@@ -31,13 +31,17 @@ const whyUnfinished = (world: World, ledger: Ledger, fact: Fact, destination: st
   if (runs.length === 0) {
     if (!isOwed(world, fact, destination)) return null
     const unrouted = ledger.runs(fact.n, '*')[0]
-    if (unrouted?.status === 'discarded') return null
+    // Cleanup took the event before the reconciler could see that somebody missed it.
+    if (unrouted?.status === 'discarded' || wasCleanedUp(world, ledger, fact)) return null
     return unrouted !== undefined && !unrouted.removed ? 'has no routes yet' : 'has no delivery'
   }
   const open = runs.find((row) => !ENDED.has(row.status) && !row.removed)
   if (open === undefined || isBehindDeadHead(ledger, open)) return null
   return `is ${open.status}, run ${open.run}, attempts ${open.attempts}`
 }
+
+const wasCleanedUp = (world: World, ledger: Ledger, { n }: Fact): boolean =>
+  world.plan.destinations.some(({ name }) => ledger.runs(n, name).some(({ removed }) => removed))
 
 /** A dead head that blocks its key keeps it waiting for an operator; that is what was asked for. */
 const isBehindDeadHead = (ledger: Ledger, row: RowHistory): boolean => {

@@ -135,7 +135,9 @@ const stopAll = async (world: World, nemesis: Nemesis, over: () => boolean): Pro
   let stopped = 0
   nemesis.closing = true
   for (const boot of boots) void boot.stop().then(() => (stopped += 1))
-  const limitMs = plan.settings.drainMs + 3_000 + 30 * plan.latencyMs[1]
+  // A call that was slow before the faults stopped may still be on its way, and stopping waits for it.
+  const slowMs = plan.faults.slowCall > 0 ? 3 * plan.settings.laneLeaseMs : 0
+  const limitMs = plan.settings.drainMs + 3_000 + 30 * plan.latencyMs[1] + slowMs
   await scheduler.runUntil(scheduler.now + limitMs, () => over() || stopped === boots.length)
   if (stopped < boots.length && !over())
     world.violate('8 bounds', `a process did not stop within ${limitMs} ms`)
