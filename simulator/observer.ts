@@ -94,9 +94,13 @@ export class Observer {
     })
     const result = (await next([request])) as SettleResult
     const lost = new Set(result.lost)
-    for (const { settlement, row, was, valid } of before) {
+    // The answer names deliveries: one that was settled twice in this request, validly once, is not told apart.
+    const settled = new Set(
+      before.flatMap(({ settlement, valid }) => (valid ? [settlement.delivery.id] : [])),
+    )
+    for (const { settlement, row, was } of before) {
       const { id } = settlement.delivery
-      if (!valid && row !== undefined && changedByOthers(was, row)) {
+      if (!settled.has(id) && row !== undefined && changedByOthers(was, row)) {
         const n = this.#ledger.rows.get(id)?.n ?? -1
         this.#world.violate(
           '6 stale right',
@@ -104,7 +108,7 @@ export class Observer {
           [n],
         )
       }
-      this.#noteSettled(settlement, lost.has(id))
+      this.#noteSettled(settlement, lost.has(id) && !settled.has(id))
     }
     this.#after('queue.settle')
     return result
