@@ -124,6 +124,11 @@ export class Boot implements Owner {
     this.pausedUntil = this.#world.now + durationMs
     // An answer that comes while it sleeps may be too late when it wakes.
     for (const id of this.inFlight) this.#world.truth.answersFor(id).failures += 1
+    for (const { receipts } of this.#world.truth.journeys.values()) {
+      for (const receipt of receipts) {
+        if (receipt.boot === this.name && this.inFlight.has(receipt.deliveryId)) receipt.replyFailed = true
+      }
+    }
   }
 
   #end(): void {

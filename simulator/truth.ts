@@ -53,6 +53,8 @@ export interface Answers {
   failures: number
   outages: number
   spent: number
+  /** Processes that ended because of it. */
+  kills: number
   buried: boolean
 }
 
@@ -101,7 +103,7 @@ export class Truth {
   answersFor(deliveryId: string): Answers {
     let answers = this.answers.get(deliveryId)
     if (answers === undefined) {
-      answers = { sends: 0, failures: 0, outages: 0, spent: 0, buried: false }
+      answers = { sends: 0, failures: 0, outages: 0, spent: 0, kills: 0, buried: false }
       this.answers.set(deliveryId, answers)
     }
     return answers
