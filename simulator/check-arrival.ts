@@ -28,6 +28,7 @@ export const judgeArrival = (
 
 const judgeOrder = (world: World, ledger: Ledger, destination: string, fact: Fact): void => {
   if (ledger.runs(fact.n, destination)[0]?.reconciled === true) return
+  // A delayed event ranks when it is due, and today what is due by time goes before what has waited longer.
   if (fact.delayMs > 0) return
   for (const earlier of world.truth.byKey.get(fact.key as string) ?? []) {
     if (earlier === fact || !world.truth.isBefore(earlier, fact)) continue

@@ -3,40 +3,28 @@
  * refuses, cannot be reached, answers too late or not at all after it has received something.
  */
 import { OutageError, PermanentError, RetryAfter } from '../src/core/errors.ts'
-import { QUARANTINE_AFTER } from '../src/core/flow/admission.ts'
 import type { Listener } from '../src/core/listeners.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../src/core/spi/index.ts'
 import type { Boot } from './boot.ts'
-import { judgeArrival } from './check-arrival.ts'
 import type { Ledger } from './ledger.ts'
 import type { DestinationPlan } from './plan.ts'
+import { type Parcel, SinkLog } from './sink-log.ts'
 import { numberOf, type Receipt } from './truth.ts'
 import type { World } from './world.ts'
 
-interface Parcel {
-  readonly n: number
-  readonly deliveryId: string
-  readonly run: number
-  readonly attempt: number
-  readonly size: number
-}
-
 /** What a sink does with one delivery. */
 type Answer = { readonly takes: boolean; readonly error: Error | null }
-
-/** How often a takeover may fail to suspect the very row that ended the process before. */
-const MISSED_SUSPICIONS = 2
 
 const TAKES: Answer = { takes: true, error: null }
 
 export class Sinks {
   readonly #world: World
-  readonly #ledger: Ledger
+  readonly #log: SinkLog
   readonly #outageUntil = new Map<string, number>()
 
   constructor(world: World, ledger: Ledger) {
     this.#world = world
-    this.#ledger = ledger
+    this.#log = new SinkLog(world, ledger)
   }
 
   beginOutage(destination: string, durationMs: number): void {
@@ -62,7 +50,7 @@ export class Sinks {
       send: async (deliveries) => {
         const parcels = deliveries.map(toParcel)
         sending += 1
-        this.#checkBounds(boot, plan, parcels, sending)
+        this.#log.checkBounds(boot, plan, parcels, sending)
         try {
           return await this.#send(boot, plan, parcels)
         } finally {
@@ -77,12 +65,12 @@ export class Sinks {
     const { scheduler, network } = world
     return new Promise((resolve, reject) => {
       if (!boot.alive) return
-      this.#depart(boot, plan, parcels)
+      this.#log.depart(boot, plan, parcels)
       const survivesCrash = network.chance(0.5)
       const stallMs = world.strikes('sinkStalls', network) ? this.#stallMs() : 0
       const late = stallMs > 0 && network.chance(0.5)
       // Its sender may give up waiting before it has even arrived.
-      if (stallMs > 0) this.#countFailure(parcels)
+      if (stallMs > 0) this.#log.countFailure(parcels)
       const answer = (delayMs: number, then: () => void): void => {
         const land = (): void => {
           for (const { deliveryId } of parcels) boot.inFlight.delete(deliveryId)
@@ -93,7 +81,7 @@ export class Sinks {
       const arrive = (): void => {
         if (!boot.alive && !survivesCrash) return
         if (this.#isOut(plan.name)) {
-          this.#countOutage(parcels)
+          this.#log.countOutage(parcels)
           answer(world.latency(), () => reject(new OutageError('nobody answers')))
           return
         }
@@ -126,7 +114,7 @@ export class Sinks {
       }
       const answer = this.#decide(boot, plan, parcel)
       if (answer === null) return null
-      const receipt = this.#arrived(boot, plan, parcel, answer.takes)
+      const receipt = this.#log.arrived(boot, plan, parcel, answer.takes)
       if (receipt !== null) received.push(receipt)
       if (answer.error === null) results.push({ ok: true })
       else {
@@ -144,7 +132,7 @@ export class Sinks {
     return async (event, { deliveryId, run, attempt }) => {
       const parcel = { n: numberOf(event.data), deliveryId, run, attempt, size: event.data.length }
       running += 1
-      this.#checkBounds(boot, plan, [parcel], running)
+      this.#log.checkBounds(boot, plan, [parcel], running)
       try {
         await this.#hear(boot, plan, parcel)
       } finally {
@@ -158,10 +146,10 @@ export class Sinks {
     const world = this.#world
     const { network, scheduler } = world
     if (!boot.alive) return await new Promise(() => undefined)
-    this.#depart(boot, plan, [parcel])
+    this.#log.depart(boot, plan, [parcel])
     if (network.chance(0.5)) await scheduler.sleep(world.latency(), boot)
     if (this.#isOut(plan.name)) {
-      this.#countOutage([parcel])
+      this.#log.countOutage([parcel])
       throw new OutageError('what it needs cannot be reached')
     }
     const stallMs = world.strikes('sinkStalls', network) ? this.#stallMs() : 0
@@ -170,7 +158,7 @@ export class Sinks {
     if (late) await scheduler.sleep(stallMs, boot)
     const answer = this.#decide(boot, plan, parcel)
     if (answer === null) return await new Promise(() => undefined)
-    const receipt = this.#arrived(boot, plan, parcel, answer.takes)
+    const receipt = this.#log.arrived(boot, plan, parcel, answer.takes)
     if (receipt !== null && stallMs > 0) receipt.replyFailed = true
     if (answer.error !== null) throw answer.error
     if (stallMs > 0 && !late) await scheduler.sleep(stallMs, boot)
@@ -182,21 +170,6 @@ export class Sinks {
 
   // -------------------------------------------------------------------------------------------- common
 
-  #depart(boot: Boot, plan: DestinationPlan, parcels: readonly Parcel[]): void {
-    for (const { deliveryId } of parcels) {
-      boot.inFlight.add(deliveryId)
-      this.#world.truth.answersFor(deliveryId).sends += 1
-    }
-    const what = parcels
-      .map(({ attempt, run }) => `${run > 1 ? `run ${run}, ` : ''}attempt ${attempt}`)
-      .join('; ')
-    this.#world.note(
-      boot.name,
-      `sends to ${plan.name}: ${what}`,
-      parcels.map(({ n }) => n),
-    )
-  }
-
   /** Null: the process is gone. */
   #decide(boot: Boot, plan: DestinationPlan, { n, deliveryId }: Parcel): Answer | null {
     const world = this.#world
@@ -205,7 +178,7 @@ export class Sinks {
     if (world.phase === 'safety' && truth.facts.get(n)?.poison.has(plan.name) === true) {
       world.count('poison')
       answers.kills += 1
-      this.#judgeKills(plan, n, answers.kills)
+      this.#log.judgeKills(plan, n, answers.kills)
       boot.crash(`e${n} ends it`)
       return null
     }
@@ -226,75 +199,16 @@ export class Sinks {
     return TAKES
   }
 
-  /**
-   * An event that ends its process is buried after its limit. Until it is suspected for the third time it runs for
-   * free; a takeover may miss it now and then, because only the first rows of a lane are suspected.
-   */
-  #judgeKills({ name, maxAttempts }: DestinationPlan, n: number, kills: number): void {
-    const most = QUARANTINE_AFTER + maxAttempts + MISSED_SUSPICIONS
-    if (kills <= most) return
-    this.#world.violate('5 attempts', `e${n} has ended ${kills} processes at ${name} and is still sent`, [n])
-  }
-
-  #arrived(boot: Boot, { name }: DestinationPlan, parcel: Parcel, taken: boolean): Receipt | null {
-    const world = this.#world
-    const { n, deliveryId, run } = parcel
-    world.note(name, taken ? `receives e${n}` : `refuses e${n}`, [n])
-    const journey = judgeArrival(world, this.#ledger, name, parcel)
-    if (journey === null || !taken) return null
-    journey.acceptedAt ??= world.scheduler.steps
-    const receipt: Receipt = {
-      deliveryId,
-      run,
-      boot: boot.name,
-      step: world.scheduler.steps,
-      atMs: world.now,
-      // A sender that stands still may find its deadline passed when it wakes.
-      replyFailed: boot.pausedUntil > world.now,
-      settled: false,
-      rightLost: false,
-      senderGone: !boot.alive,
-    }
-    journey.receipts.push(receipt)
-    return receipt
-  }
-
   #loseReply(parcels: readonly Parcel[], received: readonly Receipt[], fail: (error: Error) => void): void {
     const outage = this.#world.network.chance(0.5)
-    this.#failReplies(parcels, received, outage ? 'outage' : 'counted')
+    this.#log.failReplies(parcels, received, outage ? 'outage' : 'counted')
     fail(outage ? new OutageError('the connection broke') : new Error('the answer made no sense'))
-  }
-
-  #failReplies(parcels: readonly Parcel[], received: readonly Receipt[], how: 'counted' | 'outage'): void {
-    for (const receipt of received) receipt.replyFailed = true
-    if (how === 'outage') this.#countOutage(parcels)
-    else this.#countFailure(parcels)
-  }
-
-  #countFailure(parcels: readonly Parcel[]): void {
-    for (const { deliveryId } of parcels) this.#world.truth.answersFor(deliveryId).failures += 1
-  }
-
-  #countOutage(parcels: readonly Parcel[]): void {
-    for (const { deliveryId } of parcels) this.#world.truth.answersFor(deliveryId).outages += 1
   }
 
   /** Long enough to meet timeouts, hard deadlines and leases. */
   #stallMs(): number {
     const { network, plan } = this.#world
     return network.between(0.1, 1.5) * network.pick([plan.settings.hardDeadlineMs, plan.settings.laneLeaseMs])
-  }
-
-  #checkBounds(boot: Boot, plan: DestinationPlan, parcels: readonly Parcel[], running: number): void {
-    if (running > plan.concurrency && this.#world.plan.faults.sinkStalls === 0) {
-      this.#world.violate('8 bounds', `${boot.name} sends ${running} batches to ${plan.name} at once`)
-    }
-    if (parcels.length > plan.maxBatch) {
-      this.#world.violate(
-        '8 bounds',
-        `${boot.name} sends ${parcels.length} deliveries to ${plan.name} in one batch`,
-      )
-    }
   }
 }
 
