@@ -2,7 +2,7 @@
 import { hears, isOwed } from './check-arrival.ts'
 import type { Ledger, RowHistory } from './ledger.ts'
 import { isUnambiguous } from './plan.ts'
-import type { Fact, Journey } from './truth.ts'
+import { type Fact, type Journey, numberOf } from './truth.ts'
 import type { World } from './world.ts'
 
 interface Waiting {
@@ -42,8 +42,11 @@ const whyUnfinished = (world: World, ledger: Ledger, fact: Fact, destination: st
   return `is ${open.status}, run ${open.run}, attempts ${open.attempts}`
 }
 
-const wasCleanedUp = (world: World, ledger: Ledger, { n }: Fact): boolean =>
-  world.plan.destinations.some(({ name }) => ledger.runs(n, name).some(({ removed }) => removed))
+const wasCleanedUp = ({ database, plan }: World, ledger: Ledger, { n }: Fact): boolean => {
+  if (plan.destinations.some(({ name }) => ledger.runs(n, name).some(({ removed }) => removed))) return true
+  for (const { record } of database.events.values()) if (numberOf(record.data) === n) return false
+  return true
+}
 
 /** A dead head that blocks its key keeps it waiting for an operator; that is what was asked for. */
 const isBehindDeadHead = (ledger: Ledger, row: RowHistory): boolean => {
