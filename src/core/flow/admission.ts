@@ -4,7 +4,8 @@
  *   in flight here already            → nothing
  *   cannot be decoded, event missing  → dead, so that it is visible instead of in the way
  *   behind a holder of its key        → held in the database, until that holder is out of the way
- *   suspect                           → counted first; from the third time on alone, with the attempt spent
+ *   suspect                           → counted first; from the third time on it runs alone, and only when it
+ *                                       is its turn it is counted and spends the attempt
  *   otherwise                         → offered to the cold queue
  *
  * A suspect is a pending row whose hot token ran out unsettled, or one of the first rows of lanes that were
@@ -14,7 +15,6 @@ import { ERROR_CODES } from '../errors.ts'
 import type { AttemptFailure, Delivery } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
 import type { ResolvedDestination } from '../options.ts'
-import { policyForType } from '../policy/retry.ts'
 import type { Logger, Metrics, Store, StoredDelivery, SuspectedDelivery } from '../spi/index.ts'
 import type { Dispatcher } from './dispatcher.ts'
 
@@ -44,6 +44,9 @@ export interface Admitted {
 
 /** From this many suspicions on a delivery runs alone and its attempt is written before it is sent. */
 export const QUARANTINE_AFTER = 3
+
+/** One more suspicion and it is quarantined. */
+const isGrave = ({ suspicions }: StoredDelivery): boolean => suspicions + 1 >= QUARANTINE_AFTER
 
 export class Admission {
   readonly #parts: AdmissionParts
@@ -81,7 +84,8 @@ export class Admission {
     const behind = open.filter((row) => row.behind)
     const clear = open.filter((row) => !row.behind)
     const suspects = new Set(clear.filter((row) => this.#isSuspect(row)))
-    const counted = await this.#countSuspects(workerId, [...suspects])
+    const light = [...suspects].filter((row) => !isGrave(row)).map(({ id }) => id)
+    const counted = await this.#countSuspects(workerId, light)
     const unheld = await this.#hold(workerId, behind)
     if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
@@ -92,10 +96,11 @@ export class Admission {
     let blocked = unheld.length > 0
     for (const row of clear) {
       const count = counted.get(row.id) ?? null
-      if ((suspects.has(row) && count === null) || !this.#parts.owns(row.lane)) continue
+      const quarantined = suspects.has(row) && isGrave(row)
+      if ((suspects.has(row) && !quarantined && count === null) || !this.#parts.owns(row.lane)) continue
       const waits = this.#waitsForBurial(row) || this.#waitsForAside(row)
       blocked ||= waits
-      if (!waits) full ||= !this.#offer(row, workerId, count)
+      if (!waits) full ||= !this.#offer(row, workerId, count, quarantined)
       if (!waits && !full) handled += 1
       if ((waits || full) && row.status === 'pending') goBackTo = smaller(goBackTo, row.seq)
     }
@@ -122,16 +127,22 @@ export class Admission {
     return true
   }
 
+  /** For one that runs alone, immediately before it does. Null: it is not ours to send any more. */
+  async suspect({ id, right }: Delivery): Promise<SuspectedDelivery | null> {
+    if (right.kind !== 'lane') return null
+    return (await this.#countSuspects(right.workerId, [id])).get(id) ?? null
+  }
+
   async #countSuspects(
     workerId: string,
-    rows: readonly StoredDelivery[],
+    ids: readonly string[],
   ): Promise<ReadonlyMap<string, SuspectedDelivery>> {
-    if (rows.length === 0) return new Map()
+    if (ids.length === 0) return new Map()
     const { store, metrics, destination, newToken } = this.#parts
-    metrics.suspects(destination.name, rows.length)
+    metrics.suspects(destination.name, ids.length)
     const counted = await store.queue.suspect({
       workerId,
-      ids: rows.map(({ id }) => id),
+      ids,
       token: newToken(),
       spendFrom: QUARANTINE_AFTER,
     })
@@ -152,27 +163,19 @@ export class Admission {
     return rows.filter(({ id }) => !held.has(id))
   }
 
-  #offer(row: StoredDelivery, workerId: string, suspected: SuspectedDelivery | null): boolean {
-    const { dispatcher, destination } = this.#parts
-    const quarantined = suspected !== null && suspected.suspicions >= QUARANTINE_AFTER
-    const attempts = suspected?.attempts ?? row.attempts
-    const delivery = toDelivery(row, workerId, attempts, quarantined)
-    if (row.event === null) {
-      this.#bury(delivery, {
-        code: ERROR_CODES.undecodable,
-        message: `the stored event cannot be read: ${row.problem ?? 'no reason known'}`,
-      })
-      return true
-    }
-    const limit = policyForType(destination.retry, row.event.type).maxAttempts
-    if (quarantined && attempts > limit) {
-      this.#bury(delivery, {
-        code: null,
-        message: `${suspected.suspicions} processes ended while this delivery was under way; it is not sent again`,
-      })
-      return true
-    }
-    return dispatcher.enqueueCold(delivery)
+  #offer(
+    row: StoredDelivery,
+    workerId: string,
+    suspected: SuspectedDelivery | null,
+    quarantined: boolean,
+  ): boolean {
+    const delivery = toDelivery(row, workerId, suspected?.attempts ?? row.attempts, quarantined)
+    if (row.event !== null) return this.#parts.dispatcher.enqueueCold(delivery)
+    this.#bury(delivery, {
+      code: ERROR_CODES.undecodable,
+      message: `the stored event cannot be read: ${row.problem ?? 'no reason known'}`,
+    })
+    return true
   }
 
   #bury(delivery: Delivery, why: Pick<AttemptFailure, 'code' | 'message'>): void {
@@ -212,7 +215,7 @@ const toDelivery = (
   lane: row.lane,
   seq: row.seq,
   attempts,
-  attemptSpent: quarantined,
+  attemptSpent: false,
   alone: quarantined,
   holdsKey: row.holdsKey,
   right: { kind: 'lane', workerId },

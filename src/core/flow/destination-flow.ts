@@ -14,6 +14,7 @@ import type { HotClaims } from './hot-claims.ts'
 import type { HotDelivery } from './hot-intake.ts'
 import type { Lanes } from './lanes.ts'
 import { Poller } from './poller.ts'
+import type { Quarantine } from './quarantine.ts'
 import { ReadGuard } from './read-guard.ts'
 import { listenersReceiver, publisherReceiver } from './receivers.ts'
 import type { Settled, Settler } from './settle.ts'
@@ -32,6 +33,8 @@ export interface DestinationParts {
   readonly newId: () => string
   /** A consumer pulls; nothing is sent by itself. */
   readonly manual: boolean
+  /** Shared by all destinations of this process. */
+  readonly quarantine: Quarantine
   readonly expand: () => Promise<boolean>
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
   readonly ended: (delivery: Delivery, outcome: Outcome, settled: Settled) => void
@@ -68,12 +71,14 @@ export class DestinationFlow {
       bounds: { hot: options.hotQueueCapacity, cold: options.coldQueueCapacity, bytes: options.queueBytes },
       hardDeadlineMs: options.hardDeadlineMs,
       manual: parts.manual,
+      quarantine: parts.quarantine,
       events: {
         isRightValid: ({ id, right }) =>
           right.kind === 'token' ? hotClaims.isValid(id) : lanes.isValid(right.workerId),
         ended: (delivery, outcome, settled) => this.#ended(delivery, outcome, settled),
         roomFreed: () => this.#roomFreed(),
         failed: parts.failed,
+        suspect: (delivery) => this.#admission.suspect(delivery),
       },
     })
     this.#admission = new Admission({

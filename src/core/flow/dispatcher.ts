@@ -9,41 +9,16 @@
  * - Breaker, pause and rate limit decide when something is taken; none of them spends an attempt.
  */
 import type { Delivery, Outcome } from '../model/delivery.ts'
-import type { ResolvedDestination } from '../options.ts'
 import { type Breaker, type BreakerState, createBreaker } from '../policy/breaker.ts'
-import type { Verdict } from '../policy/failure.ts'
 import { createRateLimiter, type RateLimiter } from '../policy/rate-limit.ts'
-import type { Cancel, Logger, Metrics, Runtime } from '../spi/index.ts'
+import { policyForType } from '../policy/retry.ts'
+import type { Cancel, SuspectedDelivery } from '../spi/index.ts'
 import { deadHoldsKey, decide } from './decide.ts'
-import { type DeliverOptions, type DeliveryResult, deliver, type Receiver } from './deliver.ts'
+import { type DeliverOptions, type DeliveryResult, deliver } from './deliver.ts'
 import { DispatchReport } from './dispatch-report.ts'
-import { type QueueBounds, Queues } from './queues.ts'
-import type { Settled, Settler } from './settle.ts'
-
-/** What the dispatcher needs to know from, and tells to, the rest of its destination. */
-export interface DispatcherEvents {
-  /** The right to send it certainly holds at this moment. */
-  isRightValid(delivery: Delivery): boolean
-  /** A settle was confirmed or given up; the delivery may leave the in-flight set. */
-  ended(delivery: Delivery, outcome: Outcome, settled: Settled): void
-  /** Room in the queues, or the destination is open again: the poller may go on. */
-  roomFreed(): void
-  failed(delivery: Delivery, verdict: Verdict, error: unknown): void
-}
-
-export interface DispatcherOptions {
-  readonly destination: ResolvedDestination
-  readonly receiver: Receiver
-  readonly settler: Settler
-  readonly runtime: Runtime
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly bounds: QueueBounds
-  readonly hardDeadlineMs: number
-  /** Nothing is sent by itself: a consumer pulls with `take` and answers with `conclude`. */
-  readonly manual: boolean
-  readonly events: DispatcherEvents
-}
+import type { DispatcherOptions } from './dispatcher-options.ts'
+import { Outstanding, spendAttempt } from './quarantine.ts'
+import { Queues } from './queues.ts'
 
 const RAMP_MS = 10_000
 
@@ -61,6 +36,7 @@ export class Dispatcher {
   #active = 0
   #timer: Cancel | null = null
   #idleWaiters: (() => void)[] = []
+  readonly #outstanding = new Outstanding()
 
   constructor(options: DispatcherOptions) {
     this.#options = options
@@ -169,8 +145,12 @@ export class Dispatcher {
   }
 
   /** Manual mode: deliveries that a consumer may handle now. */
-  take(max: number): Delivery[] {
-    return this.queues.take(max, false).filter((delivery) => this.#keepIfValid(delivery))
+  async take(max: number): Promise<Delivery[]> {
+    const taken = this.queues.take(max, false).filter((delivery) => this.#keepIfValid(delivery))
+    const [first] = taken
+    if (first === undefined || !first.alone) return taken
+    const spent = await this.#spend(first)
+    return spent === null ? [] : [spent]
   }
 
   /** Manual mode: what the consumer says of a delivery it took; null gives it back. */
@@ -219,7 +199,9 @@ export class Dispatcher {
     const { settler, metrics, runtime } = this.#options
     try {
       const valid = batch.filter((delivery) => this.#keepIfValid(delivery))
-      if (valid.length > 0) {
+      const [first] = valid
+      if (first?.alone === true) await this.#workAlone(first)
+      else if (valid.length > 0) {
         const startedAt = runtime.monotonicNow()
         const results = await deliver(valid, this.#deliverOptions, this.#stopping.signal)
         this.#handle(valid, results)
@@ -241,14 +223,55 @@ export class Dispatcher {
     }
   }
 
+  /** A suspect: what others did is written before it is tried, and what becomes of it before the next one is. */
+  #workAlone(delivery: Delivery): Promise<void> {
+    return this.#options.quarantine.run(async () => {
+      await this.#outstanding.none()
+      const spent = await this.#spend(delivery)
+      if (spent === null) return
+      this.#handle([spent], await deliver([spent], this.#deliverOptions, this.#stopping.signal))
+      await this.#outstanding.none()
+    })
+  }
+
+  /** Null: it is not to be sent, and that is taken care of. */
+  async #spend(delivery: Delivery): Promise<Delivery | null> {
+    const { events, destination, logger } = this.#options
+    const suspect = async (): Promise<SuspectedDelivery | null> =>
+      this.#closing ? null : await events.suspect(delivery)
+    const { maxAttempts } = policyForType(destination.retry, delivery.event.type)
+    const turn = await spendAttempt(delivery, suspect, maxAttempts, logger)
+    if (turn.kind === 'gone') {
+      this.#letGo(delivery)
+      return null
+    }
+    this.queues.replace(delivery, turn.delivery)
+    if (!this.#keepIfValid(turn.delivery)) return null
+    if (turn.kind === 'send') return turn.delivery
+    const { failure } = turn
+    this.breaker.forget(delivery.id)
+    this.#decide(turn.delivery, {
+      verdict: 'dead',
+      error: new Error(failure.message),
+      failure,
+      delayMs: null,
+      counted: true,
+    })
+    return null
+  }
+
   /** A right that ran out is not used: whoever has it now will send the delivery. */
   #keepIfValid(delivery: Delivery): boolean {
     if (this.#options.events.isRightValid(delivery)) return true
+    this.#letGo(delivery)
+    return false
+  }
+
+  #letGo(delivery: Delivery): void {
     // Its key is closed with it: what waits behind it would otherwise overtake it once the right is back.
     this.queues.stall(delivery)
     this.breaker.forget(delivery.id)
     this.#options.events.ended(delivery, { kind: 'released' }, 'lost')
-    return false
   }
 
   #handle(batch: readonly Delivery[], results: readonly DeliveryResult[]): void {
@@ -271,7 +294,7 @@ export class Dispatcher {
 
   /** Returns whether what comes behind it in its key has to wait. */
   #conclude(delivery: Delivery, result: DeliveryResult): boolean {
-    const { destination, events, runtime } = this.#options
+    const { events, runtime } = this.#options
     const now = runtime.monotonicNow()
     if (result.verdict === 'outage' && !this.breaker.onOutage(delivery.id, now).charge) {
       events.failed(delivery, 'outage', result.error)
@@ -282,6 +305,11 @@ export class Dispatcher {
     // Charged: others passed while this one broke the connection again and again, so it is about the event.
     const judged: DeliveryResult =
       result.verdict === 'outage' ? { ...result, verdict: 'retry', counted: true } : result
+    return this.#decide(delivery, judged)
+  }
+
+  #decide(delivery: Delivery, judged: DeliveryResult): boolean {
+    const { destination, events, runtime } = this.#options
     const decision = decide(delivery, judged, destination, () => runtime.random())
     if (judged.verdict !== 'done') {
       this.#report.failed(delivery, decision)
@@ -319,11 +347,13 @@ export class Dispatcher {
     const holds = deadHoldsKey(delivery, destination)
     const deadParked = holds && destination.deadHead === 'park'
     const settlement = { delivery, outcome, attempts, deadHoldsKey: holds, deadParked }
+    this.#outstanding.begin()
     settler.add(settlement, (settled) => {
       // A retry comes back; what the breaker knows of it must not be forgotten.
       if (outcome.kind === 'done' || outcome.kind === 'dead') this.breaker.forget(delivery.id)
       events.ended(delivery, outcome, settled)
       ended?.()
+      this.#outstanding.end()
     })
   }
 

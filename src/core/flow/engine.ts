@@ -13,10 +13,11 @@ import { Expander } from './expand.ts'
 import { HotClaims } from './hot-claims.ts'
 import type { HotDelivery, HotIntake } from './hot-intake.ts'
 import { Lanes } from './lanes.ts'
-import { DutyLoop } from './maintainers/duty.ts'
 import { cleanupDuty, pendingDuty, reconcilerDuty, statisticsDuty } from './maintainers/duties.ts'
+import { DutyLoop } from './maintainers/duty.ts'
+import { Quarantine } from './quarantine.ts'
 import { Routes } from './routes.ts'
-import { Settler, type Settled } from './settle.ts'
+import { type Settled, Settler } from './settle.ts'
 
 export interface EngineParts {
   readonly store: Store
@@ -57,6 +58,7 @@ export class Engine implements HotIntake {
   readonly #expander: Expander
   readonly #flows = new Map<string, DestinationFlow>()
   readonly #duties: DutyLoop[] = []
+  readonly #quarantine = new Quarantine()
   readonly tally: Tally = { claimed: 0, done: 0, retried: 0, dead: 0 }
   #accepting = false
 
@@ -74,7 +76,9 @@ export class Engine implements HotIntake {
       },
       (destination) => this.#flows.get(destination)?.poller.sweepSoon(),
     )
-    this.#hotClaims = new HotClaims(store, runtime, logger, options.hotLeaseMs, (id) => this.#hotClaimLost(id))
+    this.#hotClaims = new HotClaims(store, runtime, logger, options.hotLeaseMs, (id) =>
+      this.#hotClaimLost(id),
+    )
     this.#routes = new Routes(parts.declared, logger, (settings) => this.#applySettings(settings))
     this.#lanes = new Lanes(
       { store, runtime, logger, metrics, newId },
@@ -192,14 +196,17 @@ export class Engine implements HotIntake {
     const quiet = this.#allQuiet()
     let clean = await within(runtime, drainMs * (1 - ABORT_SHARE), quiet)
     if (!clean) {
-      for (const flow of this.#flows.values()) flow.dispatcher.abortRunning(new Error('the outbox is stopping'))
+      for (const flow of this.#flows.values())
+        flow.dispatcher.abortRunning(new Error('the outbox is stopping'))
       clean = await within(runtime, drainMs * ABORT_SHARE, quiet)
     }
     const settled = await within(runtime, SETTLE_GRACE_MS, this.#settler.idle())
     if (!settled) this.#settler.abandon()
     this.#hotClaims.close()
     await this.#lanes.stop(clean && settled).catch((error: unknown) => {
-      this.#parts.logger.log('warn', 'lanes could not be given up; their lease runs out', { error: String(error) })
+      this.#parts.logger.log('warn', 'lanes could not be given up; their lease runs out', {
+        error: String(error),
+      })
     })
     return { clean: clean && settled }
   }
@@ -212,7 +219,11 @@ export class Engine implements HotIntake {
 
   async #declare(): Promise<void> {
     const { store, declared } = this.#parts
-    this.#routes.adopt(await store.registry.declare(declared.map(({ name, patterns, paused }) => ({ name, patterns, paused }))))
+    this.#routes.adopt(
+      await store.registry.declare(
+        declared.map(({ name, patterns, paused }) => ({ name, patterns, paused })),
+      ),
+    )
   }
 
   async #settled(): Promise<void> {
@@ -239,6 +250,7 @@ export class Engine implements HotIntake {
       hotClaims: this.#hotClaims,
       newId,
       manual,
+      quarantine: this.#quarantine,
       expand: () => this.#expander.run(),
       failed,
       ended: (delivery, outcome, settled) => {

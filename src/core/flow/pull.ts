@@ -44,15 +44,19 @@ export const fetchBatch = async (
   runtime: Runtime,
   limit: number,
 ): Promise<Batch> => {
-  let taken = flow.dispatcher.take(limit)
+  let taken = await flow.dispatcher.take(limit)
   for (let i = 0; i < MAX_READS && taken.length === 0; i += 1) {
     await flow.poller.poll()
-    taken = flow.dispatcher.take(limit)
+    taken = await flow.dispatcher.take(limit)
   }
   if (taken.length === 0) {
-    throw new OutboxError(ERROR_CODES.noDeliveries, `nothing is due for "${flow.name}" in the lanes of this process`, {
-      destination: flow.name,
-    })
+    throw new OutboxError(
+      ERROR_CODES.noDeliveries,
+      `nothing is due for "${flow.name}" in the lanes of this process`,
+      {
+        destination: flow.name,
+      },
+    )
   }
   return createBatch(flow, settler, runtime, taken)
 }
@@ -71,7 +75,9 @@ const createBatch = (
   const find = (id: string): Delivery => {
     const delivery = byId.get(id)
     if (delivery) return delivery
-    throw new OutboxError(ERROR_CODES.notFound, `delivery ${id} is not part of this batch`, { deliveryId: id })
+    throw new OutboxError(ERROR_CODES.notFound, `delivery ${id} is not part of this batch`, {
+      deliveryId: id,
+    })
   }
   const decide = (id: string, verdict: 'retry' | 'dead', error: unknown): void => {
     const { code, message, stack } = describeError(error)

@@ -22,7 +22,7 @@ export interface QueueBounds {
 type Phase = 'ready' | 'waiting' | 'running' | 'settling' | 'aside'
 
 interface Entry {
-  readonly delivery: Delivery
+  delivery: Delivery
   phase: Phase
 }
 
@@ -209,6 +209,12 @@ export class Queues {
     line.stalled = false
     this.#activateNext(line)
     this.#dropLineIfEmpty(key, line)
+  }
+
+  /** More is known of a delivery that is under way: its attempt was written down. */
+  replace(known: Delivery, delivery: Delivery): void {
+    const entry = this.#entries.get(known.id)
+    if (entry?.delivery === known) entry.delivery = delivery
   }
 
   /** It was not sent after all: back to the front, or to the back so that others get their turn. */
