@@ -2,7 +2,7 @@
  * The destinations of this process: what it declares, what it serves, and who listens. Destinations are
  * declared, never guessed: only `local` takes its patterns from the listeners that were registered until start.
  */
-import { type AnyEventDefinition } from './define-event.ts'
+import type { AnyEventDefinition } from './define-event.ts'
 import { ERROR_CODES, OutboxError } from './errors.ts'
 import { type Listener, type ListenerPattern, ListenerRegistry } from './listeners.ts'
 import { patternText, type ResolvedDestination, type ResolvedOptions, resolveDestination } from './options.ts'
@@ -90,7 +90,8 @@ export class Destinations {
   /** After start the routes are fixed; a listener outside of them would wait for ever without anybody noticing. */
   #requireHeard(name: string, pattern: string): void {
     const served = this.served().find((destination) => destination.name === name)
-    const heard = served?.patterns.some((it) => it === pattern || matches(compilePattern(it), pattern)) ?? false
+    const heard =
+      served?.patterns.some((it) => it === pattern || matches(compilePattern(it), pattern)) ?? false
     if (heard) return
     throw new OutboxError(
       ERROR_CODES.invalidOption,

@@ -3,7 +3,7 @@
  * did it and leaves an audit row; nothing here touches a delivery that is under way.
  */
 import { ERROR_CODES, InvalidOptionError, OutboxError } from './errors.ts'
-import { JSON_CONTENT_TYPE, type EventRecord } from './model/event.ts'
+import { type EventRecord, JSON_CONTENT_TYPE } from './model/event.ts'
 import { checkHeaders } from './model/headers.ts'
 import { checkBinary, serialisePayload } from './model/payload.ts'
 import { boundedNumber, type ResolvedOptions } from './options.ts'
@@ -136,7 +136,9 @@ const checkTarget = (target: Target): OperationTarget => {
 const findEvent = async (store: Store, deliveryId: string): Promise<EventRecord> => {
   const found = await store.inspection.eventOfDelivery(deliveryId)
   if (found) return found
-  throw new OutboxError(ERROR_CODES.notFound, `there is no delivery ${deliveryId}, or its event is gone`, { deliveryId })
+  throw new OutboxError(ERROR_CODES.notFound, `there is no delivery ${deliveryId}, or its event is gone`, {
+    deliveryId,
+  })
 }
 
 const applyEdit = (

@@ -3,12 +3,12 @@
  * runs before anything else: the stages get resolved values only.
  */
 import { InvalidOptionError } from './errors.ts'
+import type { EventRecord, OutboxEvent } from './model/event.ts'
 import { checkName } from './model/headers.ts'
 import type { BreakerOptions } from './policy/breaker.ts'
 import type { FailureClassifier } from './policy/failure.ts'
 import { exponential, type RetryPolicy } from './policy/retry.ts'
 import { compilePattern } from './policy/routing.ts'
-import type { EventRecord, OutboxEvent } from './model/event.ts'
 import type { Logger, Metrics, Publisher, Runtime, Store, Transactions } from './spi/index.ts'
 
 /** What a dead head of a key does to the rows behind it. */
@@ -225,22 +225,29 @@ export const boundedNumber = (
   const ok = typeof value === 'number' && Number.isFinite(value) && value >= lowest && value <= highest
   if (!ok || (integer && !Number.isInteger(value))) {
     const kind = integer ? 'a whole number' : 'a number'
-    throw new InvalidOptionError(`${option} must be ${kind} from ${lowest} to ${highest}, not ${String(value)}`, {
-      option,
-      value,
-    })
+    throw new InvalidOptionError(
+      `${option} must be ${kind} from ${lowest} to ${highest}, not ${String(value)}`,
+      {
+        option,
+        value,
+      },
+    )
   }
   return value
 }
 
 const oneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T => {
   if (!allowed.includes(value as T)) {
-    throw new InvalidOptionError(`${option} must be one of ${allowed.join(', ')}, not ${String(value)}`, { option, value })
+    throw new InvalidOptionError(`${option} must be one of ${allowed.join(', ')}, not ${String(value)}`, {
+      option,
+      value,
+    })
   }
   return value as T
 }
 
-export const patternText = (pattern: EventPattern): string => (typeof pattern === 'string' ? pattern : pattern.type)
+export const patternText = (pattern: EventPattern): string =>
+  typeof pattern === 'string' ? pattern : pattern.type
 
 export const resolveDestination = (
   name: string,
@@ -257,7 +264,12 @@ export const resolveDestination = (
     name,
     to: given.to ?? null,
     patterns: Object.freeze(patterns),
-    topic: typeof topic === 'function' ? topic : typeof topic === 'string' ? () => topic : (event: EventRecord) => event.type,
+    topic:
+      typeof topic === 'function'
+        ? topic
+        : typeof topic === 'string'
+          ? () => topic
+          : (event: EventRecord) => event.type,
     retry: given.retry ?? fallback.retry,
     classify: given.classify ?? fallback.classify,
     concurrency: boundedNumber(`${at}.concurrency`, given.concurrency ?? DEFAULTS.concurrency, [1, 1_000]),
@@ -279,7 +291,10 @@ export const resolveOptions = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOpti
     numbers[name] = boundedNumber(name, given[name] ?? DEFAULTS[name], bounds)
   }
   const renewCeiling = Math.floor(numbers.laneLeaseMs / 2)
-  const laneRenewMs = boundedNumber('laneRenewMs', given.laneRenewMs ?? Math.floor(numbers.laneLeaseMs / 3), [1, renewCeiling])
+  const laneRenewMs = boundedNumber('laneRenewMs', given.laneRenewMs ?? Math.floor(numbers.laneLeaseMs / 3), [
+    1,
+    renewCeiling,
+  ])
   const dead = given.retentionDeadHours === undefined ? DEFAULTS.retentionDeadHours : given.retentionDeadHours
   const fallback = { retry: given.retry ?? exponential(), classify: given.classify ?? null }
   const destinations = new Map<string, ResolvedDestination>()
@@ -288,7 +303,10 @@ export const resolveOptions = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOpti
   }
   for (const name of given.serve ?? []) {
     if (!destinations.has(name) && name !== 'local') {
-      throw new InvalidOptionError(`serve names "${name}", which is not declared in destinations`, { option: 'serve', value: name })
+      throw new InvalidOptionError(`serve names "${name}", which is not declared in destinations`, {
+        option: 'serve',
+        value: name,
+      })
     }
   }
   return Object.freeze({

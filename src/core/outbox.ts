@@ -8,12 +8,12 @@ import type { EventDefinition, Stored } from './define-event.ts'
 import { Destinations, type LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
 import { viewEvent } from './event-view.ts'
+import { attemptNumber } from './flow/deliver.ts'
 import type { DestinationFlow } from './flow/destination-flow.ts'
 import { Engine, type Tally } from './flow/engine.ts'
-import { attemptNumber } from './flow/deliver.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
-import { type Batch, fetchBatch } from './flow/pull.ts'
 import type { TransactionalPublisher } from './flow/publishing.ts'
+import { type Batch, fetchBatch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
 import type { Listener, ListenerPattern } from './listeners.ts'
 import type { Delivery } from './model/delivery.ts'
@@ -32,7 +32,16 @@ import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
 import { sleep, within } from './runtime/signal.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
-import type { Inspection, Logger, Metrics, Runtime, Schema, Store, Transactions, TxContext } from './spi/index.ts'
+import type {
+  Inspection,
+  Logger,
+  Metrics,
+  Runtime,
+  Schema,
+  Store,
+  Transactions,
+  TxContext,
+} from './spi/index.ts'
 
 export interface ProcessedOnce extends Readonly<Tally> {
   /** Nothing was due, or nothing that this process may take; not so while something waits for its destination. */
@@ -213,7 +222,10 @@ class OutboxCore<Tx, E> implements HotIntake {
       try {
         await to?.close?.()
       } catch (error) {
-        this.#logger.log('warn', 'a publisher could not be closed', { destination: name, error: String(error) })
+        this.#logger.log('warn', 'a publisher could not be closed', {
+          destination: name,
+          error: String(error),
+        })
       }
     }
     if (this.#connected) await this.#store.close()
@@ -242,7 +254,13 @@ class OutboxCore<Tx, E> implements HotIntake {
     if (onFailure === null) return
     try {
       const attempt = attemptNumber(delivery)
-      onFailure({ event: viewEvent(delivery.event), destination: delivery.destination, attempt, verdict, error })
+      onFailure({
+        event: viewEvent(delivery.event),
+        destination: delivery.destination,
+        attempt,
+        verdict,
+        error,
+      })
     } catch (problem) {
       this.#logger.log('error', 'onFailure threw', { error: String(problem) })
     }

@@ -26,9 +26,19 @@ export interface AdmissionParts {
   readonly dispatcher: Dispatcher
   /** The lane is ours and we are not about to leave it. */
   readonly owns: (lane: number) => boolean
+  /** A read with this number is young enough to say something about the key. */
+  readonly isCurrent: (key: string | null, readId: number) => boolean
   readonly newToken: () => string
   /** Runs it when all reads that are under way now have been dealt with. */
   readonly afterReads: (fn: () => void) => void
+}
+
+/** What was true when a read began. */
+export interface ReadFacts {
+  readonly readId: number
+  readonly workerId: string
+  /** None of our lanes went away since: otherwise somebody else may have delivered the rows in the meantime. */
+  readonly stillOurs: () => boolean
 }
 
 export interface Admitted {
@@ -71,15 +81,8 @@ export class Admission {
     if (lanes.length > 0) this.#suspectsLeft = concurrency * batchSize
   }
 
-  /**
-   * `workerId` is the one under which the rows were read, and `stillOurs` says whether none of the lanes went
-   * away since: a row that somebody else may have delivered in the meantime must not be sent on old knowledge.
-   */
-  async admit(
-    rows: readonly StoredDelivery[],
-    workerId: string,
-    stillOurs: () => boolean,
-  ): Promise<Admitted> {
+  async admit(rows: readonly StoredDelivery[], read: ReadFacts): Promise<Admitted> {
+    const { workerId, stillOurs } = read
     const open = rows.filter(({ id }) => !this.isInFlight(id))
     const behind = open.filter((row) => row.behind)
     const clear = open.filter((row) => !row.behind)
@@ -98,7 +101,7 @@ export class Admission {
       const count = counted.get(row.id) ?? null
       const quarantined = suspects.has(row) && isGrave(row)
       if ((suspects.has(row) && !quarantined && count === null) || !this.#parts.owns(row.lane)) continue
-      const waits = this.#waitsForBurial(row) || this.#waitsForAside(row)
+      const waits = this.#waitsForBurial(row) || !this.#parts.isCurrent(row.key, read.readId)
       blocked ||= waits
       if (!waits) full ||= !this.#offer(row, workerId, count, quarantined)
       if (!waits && !full) handled += 1
@@ -112,11 +115,6 @@ export class Admission {
     if (row.key === null || this.#burying.size === 0 || this.#parts.destination.deadHead === 'skip')
       return false
     return [...this.#burying.values()].includes(row.key)
-  }
-
-  /** A row before it was put aside and may be pending again, which we see only when it has left the queues. */
-  #waitsForAside({ key, seq }: StoredDelivery): boolean {
-    return key !== null && this.#parts.dispatcher.queues.hasAside(key, seq)
   }
 
   #isSuspect(row: StoredDelivery): boolean {

@@ -27,7 +27,11 @@ export const decide = (
   const { failure, counted } = result
   const policy = policyForType(destination.retry, delivery.event.type)
   if (result.verdict === 'dead' || (counted && attempt >= policy.maxAttempts)) {
-    return { outcome: { kind: 'dead', failure }, attempts: attempt, holdsKey: deadHoldsKey(delivery, destination) }
+    return {
+      outcome: { kind: 'dead', failure },
+      attempts: attempt,
+      holdsKey: deadHoldsKey(delivery, destination),
+    }
   }
   const attempts = counted ? attempt : delivery.attempts
   const delayMs = Math.round(result.delayMs ?? retryDelayMs(policy, Math.max(1, attempts), random))

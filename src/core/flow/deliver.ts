@@ -160,7 +160,9 @@ class LazyAbort implements ReceiveContext {
 const checkResults = (results: unknown, expected: number): readonly SendResult[] => {
   if (!Array.isArray(results) || results.length !== expected) {
     const got = Array.isArray(results) ? `${results.length} results` : typeof results
-    throw new TypeError(`the publisher must return one result per delivery: ${expected} were sent, got ${got}`)
+    throw new TypeError(
+      `the publisher must return one result per delivery: ${expected} were sent, got ${got}`,
+    )
   }
   return results as readonly SendResult[]
 }

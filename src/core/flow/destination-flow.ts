@@ -6,7 +6,6 @@ import type { ListenerRegistry } from '../listeners.ts'
 import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
-import { sleep } from '../runtime/signal.ts'
 import type { ClaimedHead, Logger, Metrics, Runtime, Store } from '../spi/index.ts'
 import { Admission } from './admission.ts'
 import { Dispatcher } from './dispatcher.ts'
@@ -43,7 +42,6 @@ export interface DestinationParts {
 /** Rows ahead of a keyed event that a claim lists; with more the poller takes it in order. */
 const AHEAD_LIMIT = 16
 const CLAIM_BATCH = 500
-const PUT_ASIDE_RETRY_MS = 100
 
 export class DestinationFlow {
   readonly dispatcher: Dispatcher
@@ -55,6 +53,8 @@ export class DestinationFlow {
   /** Lanes with a claim by id under way or waiting; such a lane cannot be given up. */
   readonly #claimingLanes = new Map<number, number>()
   #claiming = false
+  /** Keys whose head failed a moment ago, and the first read that began after that. */
+  readonly #reopened = new Map<string, number>()
 
   constructor(parts: DestinationParts) {
     this.#parts = parts
@@ -88,6 +88,7 @@ export class DestinationFlow {
       metrics,
       dispatcher: this.dispatcher,
       owns: (lane) => lanes.owns(destination.name, lane),
+      isCurrent: (key, readId) => this.#isCurrent(key, readId),
       newToken: parts.newId,
       afterReads: (fn) => this.#guard.after(fn),
     })
@@ -172,12 +173,13 @@ export class DestinationFlow {
       const batch = this.#claimQueue.splice(0, CLAIM_BATCH)
       const { workerId } = lanes
       try {
-        await this.#guard.during(async () => {
+        await this.#guard.during(async (readId) => {
           // While they waited we may have been fenced: under the new id these lanes can be somebody else's.
           const ours = batch.filter(({ lane }) => lanes.owns(this.name, lane))
           const ids = ours.map(({ id }) => id)
           if (ids.length === 0) return
-          this.#takeClaimed(ours, await store.queue.claim(workerId, ids, AHEAD_LIMIT), workerId)
+          const heads = await store.queue.claim(workerId, ids, AHEAD_LIMIT)
+          this.#takeClaimed(ours, heads, { workerId, readId })
         })
       } catch (error) {
         logger.log('warn', 'keyed events could not be claimed; the poller takes them', {
@@ -190,7 +192,11 @@ export class DestinationFlow {
     this.#claiming = false
   }
 
-  #takeClaimed(batch: readonly HotDelivery[], heads: readonly ClaimedHead[], workerId: string): void {
+  #takeClaimed(
+    batch: readonly HotDelivery[],
+    heads: readonly ClaimedHead[],
+    { workerId, readId }: { readonly workerId: string; readonly readId: number },
+  ): void {
     const byId = new Map(batch.map((hot) => [hot.id, hot]))
     const inOrder = [...heads].sort((a, b) => (a.seq < b.seq ? -1 : 1))
     let left = heads.length < batch.length
@@ -198,12 +204,16 @@ export class DestinationFlow {
       const hot = byId.get(id)
       if (hot === undefined) continue
       const { key } = hot.event
-      const first =
-        key === null || (ahead.length < AHEAD_LIMIT && this.dispatcher.queues.coversKey(key, ahead))
+      const first = key === null || (ahead.length < AHEAD_LIMIT && this.#isFirst(key, ahead, readId))
       const delivery = toDelivery(hot, { kind: 'lane', workerId }, seq)
       if (!first || !this.dispatcher.enqueueHot(delivery)) left = true
     }
     if (left) this.poller.nudge()
+  }
+
+  /** Everything before it in its key is in our hands. */
+  #isFirst(key: string, ahead: readonly string[], readId: number): boolean {
+    return this.#isCurrent(key, readId) && this.dispatcher.queues.coversKey(key, ahead)
   }
 
   #claimEnded(lane: number): void {
@@ -248,7 +258,7 @@ export class DestinationFlow {
       metrics.observeLatency(this.name, runtime.monotonicNow() - delivery.committedAt)
     }
     const { key } = delivery.event
-    if (key !== null && (settled !== 'written' || this.#holdsKey(outcome))) void this.#putAside(key, settled)
+    if (key !== null && this.dispatcher.queues.isStalledBy(delivery)) void this.#close(key, delivery.id)
     this.#guard.after(() => {
       this.dispatcher.queues.forget(delivery)
       this.dispatcher.afterForget()
@@ -258,56 +268,44 @@ export class DestinationFlow {
     this.#parts.ended(delivery, outcome, settled)
   }
 
-  /** Those are the outcomes for which the dispatcher stalled the key. */
-  #holdsKey(outcome: Outcome): boolean {
-    if (outcome.kind === 'dead') return this.#parts.destination.deadHead !== 'skip'
-    return outcome.kind === 'retry'
-  }
-
   /**
-   * The head of a key failed and that is written: what waits behind it in memory is marked as held in the
-   * database. The key stays closed here until no read from before the failure can bring more of it.
+   * The head of a key failed, or our right to it is gone: what waits behind it in memory leaves and is read
+   * again; then the database says who is behind whom. Reads that began before this moment are of no use for
+   * the key any more: they took those rows for being in our hands.
    */
-  async #putAside(key: string, settled: Settled): Promise<void> {
+  async #close(key: string, failedId: string): Promise<void> {
     const { queues } = this.dispatcher
-    const { lanes } = this.#parts
-    const { workerId } = lanes
-    const mayGo: Delivery[] = []
-    await this.#guard.passed()
-    for (let behind = queues.takeStalled(key); behind.length > 0; behind = queues.takeStalled(key)) {
-      // Without a written failure there is no holder to wait behind: the rows are read again, in order.
-      const held = settled === 'written' ? await this.#hold(workerId, behind) : null
-      for (const delivery of behind) {
-        if (held === null) queues.forget(delivery)
-        else if (held.has(delivery.id)) this.#guard.after(() => queues.forget(delivery))
-        else mayGo.push(delivery)
-      }
-    }
-    // Nobody holds these, so they go on from here: given back, they would be overtaken before they are read again.
-    for (const delivery of mayGo) {
-      if (lanes.workerId === workerId) queues.returnStalled(delivery)
-      else queues.forget(delivery)
-    }
-    queues.unstall(key)
+    const behind = queues.takeStalled(key)
+    await this.#hold(behind)
+    for (const delivery of [...behind, ...queues.takeStalled(key)]) queues.forget(delivery)
+    const { next } = this.#guard
+    this.#reopened.set(key, next)
+    this.#guard.after(() => {
+      if (this.#reopened.get(key) === next) this.#reopened.delete(key)
+    })
+    queues.unstall(key, [failedId])
     this.dispatcher.afterForget()
     this.poller.sweepSoon()
   }
 
-  /** Those of them that are held in the database now; null when we are no longer the one to ask. */
-  async #hold(workerId: string, behind: readonly Delivery[]): Promise<ReadonlySet<string> | null> {
-    const { lanes, store, runtime, logger } = this.#parts
-    const ids = behind.map(({ id }) => id)
-    while (lanes.workerId === workerId) {
-      try {
-        return new Set(await store.queue.hold(workerId, this.name, ids))
-      } catch (error) {
-        logger.log('warn', 'rows behind a failed head could not be put aside; tried again', {
-          error: String(error),
-        })
-        await sleep(runtime, PUT_ASIDE_RETRY_MS)
-      }
+  /** Whether a read is young enough to say something about this key. */
+  #isCurrent(key: string | null, readId: number): boolean {
+    return key === null || readId >= (this.#reopened.get(key) ?? 0)
+  }
+
+  /** Spares the poller a second look at the rows; what is not held now it finds behind its head later. */
+  async #hold(behind: readonly Delivery[]): Promise<void> {
+    const { lanes, store, logger } = this.#parts
+    const { workerId } = lanes
+    const ids = behind
+      .filter(({ right }) => right.kind === 'lane' && right.workerId === workerId)
+      .map(({ id }) => id)
+    if (ids.length === 0 || !lanes.isValid(workerId)) return
+    try {
+      await store.queue.hold(workerId, this.name, ids)
+    } catch (error) {
+      logger.log('warn', 'rows behind a failed head could not be put aside yet', { error: String(error) })
     }
-    return null
   }
 
   #roomFreed(): void {

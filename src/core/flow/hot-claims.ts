@@ -79,7 +79,9 @@ export class HotClaims {
         }
       }
     } catch (error) {
-      this.#logger.log('warn', 'hot claims could not be extended; tried again shortly', { error: String(error) })
+      this.#logger.log('warn', 'hot claims could not be extended; tried again shortly', {
+        error: String(error),
+      })
     } finally {
       this.#extending = false
     }

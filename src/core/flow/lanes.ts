@@ -17,7 +17,10 @@ import type { Cancel, Logger, Metrics, Runtime, Store } from '../spi/index.ts'
 
 export interface LaneEvents {
   /** Lanes came or went; `unclean` were taken from a worker that did not say goodbye. */
-  changed(destination: string, change: { readonly gained: readonly number[]; readonly unclean: readonly number[] }): void
+  changed(
+    destination: string,
+    change: { readonly gained: readonly number[]; readonly unclean: readonly number[] },
+  ): void
   /** Rights of this worker id are void. */
   fenced(workerId: string): void
   /** Whether anything of this lane is in memory here. */

@@ -20,7 +20,7 @@ import type {
   StoredDelivery,
   SweptDelivery,
 } from '../spi/index.ts'
-import type { Admission, Admitted } from './admission.ts'
+import type { Admission, Admitted, ReadFacts } from './admission.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Lanes } from './lanes.ts'
 import type { ReadGuard } from './read-guard.ts'
@@ -46,13 +46,6 @@ export interface PollerParts {
   readonly guard: ReadGuard
   /** There are unrouted deliveries: expands them as far as possible. True when there is something new to read. */
   readonly expand: () => Promise<boolean>
-}
-
-/** What was true when a read began. */
-interface ReadFacts {
-  readonly now: number
-  readonly workerId: string
-  readonly stillOurs: () => boolean
 }
 
 /** Ids that one sweep lists at most; with more behind the cursor it goes back instead. */
@@ -147,7 +140,7 @@ export class Poller {
     if (readable === null || dispatcher.paused || !lanes.isValid(lanes.workerId)) return this.#pause()
     const room = Math.min(this.#options.batchSize, dispatcher.queues.room('cold'))
     if (room <= 0) return this.#waitForRoom()
-    return await guard.during(async () => {
+    return await guard.during(async (readId) => {
       const now = this.#parts.runtime.monotonicNow()
       const sweep = this.#shouldSweep(now)
       const { workerId, losses } = lanes
@@ -171,7 +164,8 @@ export class Poller {
       let result = await queue.read(request)
       // What was just routed belongs before what this read found, and is due as well.
       if (result.unrouted && (await this.#parts.expand())) result = await queue.read(request)
-      return await this.#admit(result, { now, workerId, stillOurs })
+      if (result.swept !== null) this.#lastSweepAt = now
+      return await this.#admit(result, { readId, workerId, stillOurs })
     })
   }
 
@@ -212,7 +206,6 @@ export class Poller {
     const { admission, destination, store } = this.#parts
     let late: readonly StoredDelivery[] = []
     if (result.swept !== null) {
-      this.#lastSweepAt = read.now
       const missing = this.#missing(result.swept)
       if (missing.length > 0 && (result.sweptMore || missing.length > this.#options.batchSize)) {
         // Too many to fetch one by one. Rows of this read may belong behind them, so they are read again too.
@@ -235,8 +228,7 @@ export class Poller {
     const last = fresh.at(-1)
     if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
     const ready = [...late, ...fresh].sort((a, b) => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0))
-    const { workerId, stillOurs } = read
-    const admitted = await admission.admit([...result.due, ...ready], workerId, stillOurs)
+    const admitted = await admission.admit([...result.due, ...ready], read)
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
     return this.#waitAfter(result, admitted, this.#cursor > before)

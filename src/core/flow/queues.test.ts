@@ -80,50 +80,19 @@ describe('the queues of a destination', () => {
     expect(queues.takeStalled('k')).toEqual([line[2]])
   })
 
-  it('let nothing overtake what was to be put aside and may go on after all', () => {
+  it('stay closed for a key until every delivery that failed was let go, also when nothing of it is left', () => {
     const queues = new Queues(BOUNDS)
-    const [head, second, third] = [5n, 6n, 7n].map((seq) => delivery({ key: 'k', seq })) as [
-      Delivery,
-      Delivery,
-      Delivery,
-    ]
-    queues.offer(head)
-    queues.take(1, false)
-    queues.stall(head)
-    queues.offer(second)
-    expect(queues.takeStalled('k')).toEqual([second])
+    const line = [5n, 6n].map((seq) => delivery({ key: 'k', seq })) as [Delivery, Delivery]
+    for (const each of line) queues.offer(each)
+    queues.take(2, true)
+    for (const each of line) queues.stall(each)
+    for (const each of line) queues.forget(each)
+    queues.unstall('k', [line[0].id])
+    const third = delivery({ key: 'k', seq: 7n })
     queues.offer(third)
-    queues.returnStalled(second)
-    queues.unstall('k')
-    expect(queues.take(10, false)).toEqual([second])
-  })
-
-  it('forget by the very delivery: one that was released may be here again, read from the database', () => {
-    const queues = new Queues(BOUNDS)
-    const hot = delivery({ key: null, seq: 1n })
-    const cold: Delivery = { ...hot, source: 'cold' }
-    queues.offer(hot)
-    queues.drop(() => true)
-    queues.offer(cold)
-    queues.forget(hot)
-    expect(queues.has(cold.id)).toBe(true)
-    queues.forget(cold)
-    expect(queues.has(cold.id)).toBe(false)
-  })
-
-  it('do not count what was put aside as being in hand', () => {
-    const queues = new Queues(BOUNDS)
-    const [head, behind] = [1n, 2n].map((seq) => delivery({ key: 'k', seq })) as [Delivery, Delivery]
-    queues.offer(head)
-    queues.take(1, false)
-    queues.stall(head)
-    queues.offer(behind)
-    queues.takeStalled('k')
-    queues.unstall('k')
-    expect(queues.coversKey('k', [head.id])).toBe(true)
-    expect(queues.coversKey('k', [head.id, behind.id])).toBe(false)
-    expect(queues.hasAside('k', 3n)).toBe(true)
-    expect(queues.hasAside('k', 2n)).toBe(false)
+    expect(queues.take(10, false)).toEqual([])
+    queues.unstall('k', [line[1].id])
+    expect(queues.take(10, false)).toEqual([third])
   })
 
   it('keep a failed key closed until it is let go, even for what arrives later', () => {
@@ -139,7 +108,7 @@ describe('the queues of a destination', () => {
     expect(queues.takeStalled('k')).toEqual([later])
     queues.forget(later)
     queues.forget(head)
-    queues.unstall('k')
+    queues.unstall('k', [head.id])
     expect(queues.size).toBe(0)
     const again = delivery({ key: 'k', seq: 3n })
     queues.offer(again)
@@ -198,6 +167,7 @@ describe('the queues of a destination', () => {
         const queues = new Queues(bounds)
         const running: Delivery[] = []
         const lastDone = new Map<string, bigint>()
+        const stalled = new Set<string>()
         for (const it of steps) {
           if (it.do === 'offer' && 'key' in it)
             queues.offer(delivery({ key: it.key, source: it.hot ? 'hot' : 'cold' }))
@@ -205,7 +175,7 @@ describe('the queues of a destination', () => {
           else if (it.do === 'aside') {
             for (const key of ['a', 'b']) {
               for (const each of queues.takeStalled(key)) queues.forget(each)
-              queues.unstall(key)
+              queues.unstall(key, stalled)
             }
           } else if (it.do === 'drop') queues.drop(({ source }) => source === 'hot')
           else {
@@ -221,6 +191,7 @@ describe('the queues of a destination', () => {
               queues.forget(one)
             } else if (it.do === 'stall') {
               queues.stall(one)
+              stalled.add(one.id)
               queues.forget(one)
             } else queues.putBack(one, 'front')
           }

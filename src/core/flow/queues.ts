@@ -18,8 +18,8 @@ export interface QueueBounds {
   readonly bytes: number
 }
 
-/** `aside`: not sent and no longer waiting here; the database is told so. */
-type Phase = 'ready' | 'waiting' | 'running' | 'settling' | 'aside'
+/** `settling` went well and is being written; `leaving` failed or waited behind one that did, and nobody sends it. */
+type Phase = 'ready' | 'waiting' | 'running' | 'settling' | 'leaving'
 
 interface Entry {
   delivery: Delivery
@@ -34,8 +34,8 @@ interface KeyLine {
   readonly members: Map<string, Entry>
   /** Members under way; more than one only in a batch of an ordered-prefix publisher. */
   running: number
-  /** The head failed: nothing of this key leaves until `unstall`. */
-  stalled: boolean
+  /** Deliveries that failed: nothing of this key leaves until each of them was let go by `unstall`. */
+  readonly stalledBy: Set<string>
 }
 
 /** After this many hot deliveries in a row one cold delivery goes first. */
@@ -96,18 +96,8 @@ export class Queues {
   coversKey(key: string, ids: readonly string[]): boolean {
     const line = this.#keys.get(key)
     if (line === undefined) return ids.length === 0
-    const isHere = (entry: Entry | undefined): boolean => entry !== undefined && entry.phase !== 'aside'
-    return !line.stalled && ids.every((id) => isHere(line.members.get(id)))
-  }
-
-  /** Something of this key that comes before `seq` was put aside and has not left yet. */
-  hasAside(key: string, seq: bigint): boolean {
-    const line = this.#keys.get(key)
-    if (line === undefined) return false
-    for (const { phase, delivery } of line.members.values()) {
-      if (phase === 'aside' && (delivery.seq ?? 0n) < seq) return true
-    }
-    return false
+    const isOnItsWay = (entry: Entry | undefined): boolean => entry !== undefined && entry.phase !== 'leaving'
+    return line.stalledBy.size === 0 && ids.every((id) => isOnItsWay(line.members.get(id)))
   }
 
   /** False: it does not fit. A delivery that is already here is accepted and changes nothing. */
@@ -170,43 +160,39 @@ export class Queues {
   stall(delivery: Delivery): void {
     const entry = this.#leaveRunning(delivery)
     if (entry === null) return
-    entry.phase = 'settling'
+    entry.phase = 'leaving'
     const line = this.#lineOf(delivery)
     if (line === null) return
     if (line.active === entry) line.active = null
-    line.stalled = true
+    line.stalledBy.add(delivery.id)
   }
 
   /**
-   * What waits in memory behind a stalled head. The caller puts it aside in the database and forgets it; the
-   * key stays stalled, because a read that began before the failure was written may still bring more.
+   * What waits in memory behind a stalled head. It stays in flight until the caller forgets it, and the key stays
+   * closed until `unstall`.
    */
   takeStalled(key: string): Delivery[] {
     const line = this.#keys.get(key)
-    if (line === undefined || !line.stalled) return []
+    if (line === undefined || line.stalledBy.size === 0) return []
     const behind = line.waiting
     line.waiting = []
     for (const entry of behind) {
-      entry.phase = 'aside'
+      entry.phase = 'leaving'
       this.#queued[entry.delivery.source] -= 1
     }
     return behind.map((entry) => entry.delivery)
   }
 
-  /** It need not be put aside after all: it waits in its line again, and goes when the key is let go. */
-  returnStalled(delivery: Delivery): void {
-    const entry = this.#entries.get(delivery.id)
-    const line = this.#lineOf(delivery)
-    if (entry === undefined || line === null || entry.phase !== 'aside') return
-    this.#queued[delivery.source] += 1
-    this.#insertBySeq(line, entry)
+  /** Whether this delivery is one of those that keep its key closed. */
+  isStalledBy(delivery: Delivery): boolean {
+    return this.#lineOf(delivery)?.stalledBy.has(delivery.id) ?? false
   }
 
-  /** From now on the database itself says who is behind whom. */
-  unstall(key: string): void {
+  /** These no longer keep the key closed: from now on the database itself says who is behind whom. */
+  unstall(key: string, ids: Iterable<string>): void {
     const line = this.#keys.get(key)
     if (line === undefined) return
-    line.stalled = false
+    for (const id of ids) line.stalledBy.delete(id)
     this.#activateNext(line)
     this.#dropLineIfEmpty(key, line)
   }
@@ -291,7 +277,7 @@ export class Queues {
   #joinLine(key: string, entry: Entry): void {
     let line = this.#keys.get(key)
     if (line === undefined) {
-      line = { active: null, waiting: [], members: new Map(), running: 0, stalled: false }
+      line = { active: null, waiting: [], members: new Map(), running: 0, stalledBy: new Set() }
       this.#keys.set(key, line)
     }
     line.members.set(entry.delivery.id, entry)
@@ -308,7 +294,7 @@ export class Queues {
   }
 
   #activateNext(line: KeyLine): void {
-    if (line.active !== null || line.stalled || line.running > 0) return
+    if (line.active !== null || line.stalledBy.size > 0 || line.running > 0) return
     const next = line.waiting.shift()
     if (next === undefined) return
     next.phase = 'ready'
@@ -356,6 +342,7 @@ export class Queues {
   }
 
   #dropLineIfEmpty(key: string, line: KeyLine): void {
-    if (line.members.size === 0) this.#keys.delete(key)
+    // A closed key stays known even when nothing of it is left here: otherwise the next to come would just go.
+    if (line.members.size === 0 && line.stalledBy.size === 0) this.#keys.delete(key)
   }
 }

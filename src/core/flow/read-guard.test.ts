@@ -38,7 +38,7 @@ describe('the read guard', () => {
     const guard = new ReadGuard()
     let fail = (_: Error): void => undefined
     const read = guard.during(() => new Promise<void>((_, reject) => (fail = reject)))
-    const passed = guard.passed()
+    const passed = new Promise<void>((resolve) => guard.after(resolve))
     fail(new Error('lost'))
     await expect(read).rejects.toThrow('lost')
     await passed

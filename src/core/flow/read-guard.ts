@@ -6,15 +6,21 @@
 export class ReadGuard {
   readonly #active = new Set<number>()
   #next = 0
-  #barriers: { readonly waitsFor: Set<number>; readonly from: number; readonly waiting: (() => void)[] }[] = []
+  #barriers: { readonly waitsFor: Set<number>; readonly from: number; readonly waiting: (() => void)[] }[] =
+    []
 
-  /** Marks a read as under way while `read` runs. */
-  async during<T>(read: () => Promise<T>): Promise<T> {
+  /** The number of the next read to begin: those with a lower one began before this moment. */
+  get next(): number {
+    return this.#next
+  }
+
+  /** Marks a read as under way while `read` runs; it is told its number. */
+  async during<T>(read: (id: number) => Promise<T>): Promise<T> {
     const id = this.#next
     this.#next += 1
     this.#active.add(id)
     try {
-      return await read()
+      return await read(id)
     } finally {
       this.#active.delete(id)
       this.#passed(id)
@@ -31,10 +37,6 @@ export class ReadGuard {
     // No read began since the last barrier was put up: both wait for no more than the same reads.
     if (last !== undefined && last.from === this.#next) last.waiting.push(fn)
     else this.#barriers.push({ waitsFor: new Set(this.#active), from: this.#next, waiting: [fn] })
-  }
-
-  passed(): Promise<void> {
-    return new Promise((resolve) => this.after(resolve))
   }
 
   #passed(id: number): void {

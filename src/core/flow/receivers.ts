@@ -18,7 +18,9 @@ export const publisherReceiver = (publisher: Publisher, destination: ResolvedDes
     const sent = good.length === 0 ? [] : await publisher.send(good, context)
     if (good.length === outgoing.length) return sent
     let next = 0
-    return outgoing.map((result) => ('value' in result ? (sent[next++] as SendResult) : { ok: false, error: result.error }))
+    return outgoing.map((result) =>
+      'value' in result ? (sent[next++] as SendResult) : { ok: false, error: result.error },
+    )
   },
 })
 

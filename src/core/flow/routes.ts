@@ -3,7 +3,7 @@
  * started before a new destination was declared still feeds it.
  */
 import { createRouter, type Router } from '../policy/routing.ts'
-import type { Logger, Registry, RegisteredDestination, RegistryState } from '../spi/index.ts'
+import type { Logger, RegisteredDestination, Registry, RegistryState } from '../spi/index.ts'
 
 export interface OwnDestination {
   readonly name: string

@@ -8,9 +8,10 @@
  * - The buffer is bounded: `room` makes the workers wait while the database does not answer.
  * - One settlement that the database refuses for its content does not hold up the others.
  */
-import type { Runtime, Logger, Settlement, SettleResult, Store } from '../spi/index.ts'
+
 import { StoreError } from '../errors.ts'
 import { sleep } from '../runtime/signal.ts'
+import type { Logger, Runtime, Settlement, SettleResult, Store } from '../spi/index.ts'
 
 export interface SettlerOptions {
   readonly historyLimit: number
@@ -124,10 +125,14 @@ export class Settler {
           return
         }
         if (!transient && delayMs >= RETRY_MAX_MS) {
-          this.#logger.log('error', 'a settlement was refused by the database; its delivery will be sent again', {
-            delivery: batch[0]?.settlement.delivery.id,
-            error: String(error),
-          })
+          this.#logger.log(
+            'error',
+            'a settlement was refused by the database; its delivery will be sent again',
+            {
+              delivery: batch[0]?.settlement.delivery.id,
+              error: String(error),
+            },
+          )
           this.#finish(batch, 'refused')
           return
         }

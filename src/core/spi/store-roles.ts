@@ -26,7 +26,11 @@ export interface Registry {
    */
   findUnreconciled(destination: string, limit: number): Promise<ReconcileBatch>
   /** Adds the deliveries that are still missing and remembers how far the destination is reconciled. */
-  reconcile(destination: string, deliveries: readonly ReconciledDelivery[], scannedTo: bigint): Promise<number>
+  reconcile(
+    destination: string,
+    deliveries: readonly ReconciledDelivery[],
+    scannedTo: bigint,
+  ): Promise<number>
 }
 
 export interface DestinationDeclaration {
@@ -58,7 +62,13 @@ export interface RegisteredDestination {
 }
 
 export interface ReconcileBatch {
-  readonly events: readonly { readonly id: string; readonly seq: bigint; readonly type: string; readonly key: string | null; readonly size: number }[]
+  readonly events: readonly {
+    readonly id: string
+    readonly seq: bigint
+    readonly type: string
+    readonly key: string | null
+    readonly size: number
+  }[]
   readonly scannedTo: bigint
   readonly more: boolean
 }
@@ -79,7 +89,11 @@ export interface SchemaStatus {
   /** 0 when nothing was ever created. */
   readonly current: number
   readonly latest: number
-  readonly applied: readonly { readonly version: number; readonly name: string; readonly appliedAtMs: number }[]
+  readonly applied: readonly {
+    readonly version: number
+    readonly name: string
+    readonly appliedAtMs: number
+  }[]
 }
 
 // ------------------------------------------------------------------------------------------ inspection
@@ -92,7 +106,10 @@ export interface Inspection {
   eventOfDelivery(deliveryId: string): Promise<EventRecord | null>
   counts(): Promise<readonly DestinationCounts[]>
   /** Keys whose head keeps others waiting: retrying, blocked or parked. */
-  blockedKeys(query: { readonly destination?: string; readonly limit: number }): Promise<readonly BlockedKey[]>
+  blockedKeys(query: {
+    readonly destination?: string
+    readonly limit: number
+  }): Promise<readonly BlockedKey[]>
   audit(query: { readonly limit: number }): Promise<readonly AuditEntry[]>
   workers(): Promise<readonly WorkerView[]>
 }

@@ -20,9 +20,15 @@ const checkKeys = (db: MemoryDatabase): string[] => {
     for (const [key, rows] of queue.keys) {
       let held = 0
       let holders = 0
+      let delayed = 0
       for (const row of rows.rows) {
         if (row.status === 'held') held += 1
         else if (row.holdsKey) holders += 1
+        if (row.status === 'held' && row.delayed) delayed += 1
+        // Behind a delayed one it waits for whoever that one waits for.
+        else if (row.status === 'held' && holders + delayed === 0) {
+          problems.push(`delivery ${row.id} of key "${key}" in ${destination} is held by nobody before it`)
+        }
       }
       if (held > 0 && holders === 0)
         problems.push(`${held} rows of key "${key}" in ${destination} are held by nobody`)

@@ -2,9 +2,10 @@
  * The rows of one key in one destination, and who of them keeps the others waiting.
  *
  * A row holds its key when it is a retry, held, promoted (pending after it was held) or a dead head that
- * blocks. Among those, retries and dead heads are the blockers. Held rows wait until no holder is left that
- * is not held itself; then the next of them are promoted. So a held row always has a holder that is not held,
- * and whoever ends as the last such holder promotes: nothing can be held for ever.
+ * blocks. Among those, retries and dead heads are the blockers. A held row waits until no holder before it is
+ * left that is not held itself, a delayed one until there is no such holder at all; then it is promoted. So a
+ * held row always has a holder that is not held, and whoever ends as the last one promotes: nothing can be held
+ * for ever.
  */
 import { bySeq, type DeliveryRow, isDue } from './rows.ts'
 import { SortedList } from './sorted-list.ts'
@@ -52,15 +53,22 @@ export class KeyQueue {
     return first !== undefined && first.seq < row.seq
   }
 
-  /** Held rows whose turn it is, when nothing that is not held keeps them waiting. */
+  /** Held rows whose turn it is, lowest first. */
   promotable(limit: number): DeliveryRow[] {
-    if (this.pendingHolders > 0 || this.blockers > 0) return []
+    const holder = this.#firstFreeHolder()
     const next: DeliveryRow[] = []
     for (const row of this.waiting) {
-      if (next.length >= limit) break
-      next.push(row)
+      if (next.length >= limit || (holder !== undefined && row.seq > holder.seq)) break
+      if (row.status === 'held' && !(row.delayed && holder !== undefined)) next.push(row)
     }
     return next
+  }
+
+  /** The earliest holder that is not held. */
+  #firstFreeHolder(): DeliveryRow | undefined {
+    if (this.pendingHolders === 0 && this.blockers === 0) return undefined
+    for (const row of this.rows) if (row.holdsKey && row.status !== 'held') return row
+    return undefined
   }
 
   /** Ids of the rows before `seq` (null: of all), lowest first. Delayed rows have no place before they are due. */

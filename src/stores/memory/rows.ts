@@ -28,6 +28,8 @@ export interface DeliveryRow {
   availableAtMs: number
   token: string | null
   holdsKey: boolean
+  /** Held when its time came; it ranks behind every holder there is, not by its position. */
+  delayed: boolean
   /** A dead head that waits for an operator on purpose. */
   parked: boolean
   /** Token or worker id by which it was last settled, so that a repeated settle is recognised. */
@@ -61,6 +63,7 @@ export const newDeliveryRow = (
   token: null,
   holdsKey: false,
   parked: false,
+  delayed: false,
   settledBy: null,
   endedAtMs: null,
   lastError: null,

@@ -71,7 +71,10 @@ export class DutyLoop {
       }
       await store.maintenance.finishDuty(name, workerId)
     } catch (error) {
-      logger.log('error', 'a maintainer failed; it tries again at its next interval', { duty: name, error: String(error) })
+      logger.log('error', 'a maintainer failed; it tries again at its next interval', {
+        duty: name,
+        error: String(error),
+      })
     }
   }
 }

@@ -69,7 +69,7 @@ export const hold = (
     if (row.destination !== destination || row.key === null) continue
     const mayBeHeld = (row.status === 'pending' && !isUnderHotClaim(row, now)) || isDueByTime(row, now)
     if (mayBeHeld && db.keyQueue(destination, row.key)?.isHeldBack(row)) {
-      db.change(row, { status: 'held', holdsKey: true })
+      db.change(row, { status: 'held', holdsKey: true, delayed: row.status === 'scheduled' })
     }
     if (row.status === 'held') held.push(row.id)
   }

@@ -48,6 +48,7 @@ CREATE TABLE "{prefix}deliveries" (
   settled_by   TEXT,
   settled_at   INTEGER,
   parked       INTEGER NOT NULL DEFAULT 0 CHECK (parked IN (0, 1)),
+  delayed      INTEGER NOT NULL DEFAULT 0 CHECK (delayed IN (0, 1)),
   CHECK (holds_key = 0 OR key IS NOT NULL),
   CHECK (status <> 6 OR holds_key = 1)
 ) STRICT, WITHOUT ROWID;

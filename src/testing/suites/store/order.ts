@@ -134,6 +134,19 @@ export const orderTopic: Topic = {
       assert.deepEqual(await t.readableIds(), idsOf([two!]))
     },
 
+    'a row that was held again is promoted before those that are still pending behind it': async (t) => {
+      const me = await t.worker()
+      const [head, one, two] = await t.keyWithHeld(2, me)
+      await t.done(head, me.right)
+      const late = await t.publish({ key: 'k' })
+      await t.retry(one!, me.right, { delayMs: 0 })
+      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([two!])), idsOf([two!]))
+      const next = await t.publish({ key: 'k' })
+      await t.done(one!, me.right)
+      assert.deepEqual(await t.readableIds(), idsOf([two!, late, next]))
+      assert.equal((await t.readOne(late)).behind, false)
+    },
+
     'a released promoted row keeps the others waiting': async (t) => {
       const me = await t.worker()
       const [head, one, two] = await t.keyWithHeld(2, me)
