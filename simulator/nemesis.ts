@@ -152,10 +152,10 @@ export class Nemesis {
   /** What an operator paused stays paused until an operator resumes it, so somebody does. */
   async #resumeAll(): Promise<void> {
     const { database, scheduler } = this.#world
-    for (;;) {
+    while (!this.closing) {
       await scheduler.sleep(200)
+      // A pause that was asked for before may arrive only now.
       const paused = [...database.registry.values()].filter((entry) => entry.paused)
-      if (paused.length === 0) return
       const desk = this.usable.find(({ plan: { role } }) => role === 'worker')
       for (const { name } of paused) this.#resume(desk, name)
     }

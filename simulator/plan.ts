@@ -208,7 +208,8 @@ const planProcesses = (
 }
 
 /** Without any of these nothing is ever in doubt, so a single duplicate is a violation. */
-export const isUnambiguous = ({ faults }: Plan): boolean =>
+export const isUnambiguous = ({ faults, upgradeAtMs }: Plan): boolean =>
+  upgradeAtMs === null &&
   (
     [
       'crash',

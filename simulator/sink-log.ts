@@ -90,7 +90,9 @@ export class SinkLog {
   }
 
   checkBounds(boot: Boot, plan: DestinationPlan, parcels: readonly Parcel[], running: number): void {
-    if (running > plan.concurrency && this.#world.plan.faults.sinkStalls === 0) {
+    // A send that its sender gave up waiting for is still running here.
+    const { sinkStalls, pause } = this.#world.plan.faults
+    if (running > plan.concurrency && sinkStalls === 0 && pause === 0) {
       this.#world.violate('8 bounds', `${boot.name} sends ${running} batches to ${plan.name} at once`)
     }
     if (parcels.length > plan.maxBatch) {

@@ -53,7 +53,12 @@ export class SimulatedTransactions implements MemoryTransactions {
     return {
       tx: opened.tx,
       commit: () => this.#commit(opened),
-      rollback: () => hop(this.#world, this.#boot, 'rollback', () => opened.rollback()),
+      rollback: () =>
+        hop(this.#world, this.#boot, 'rollback', () => opened.rollback()).catch(async (error: unknown) => {
+          // The connection is gone, and the server rolls back what it left open.
+          await opened.rollback()
+          throw error
+        }),
     }
   }
 
