@@ -202,6 +202,35 @@ describe('what is wrong is said early', () => {
   })
 })
 
+describe('many handlers at once', () => {
+  it('may all look at their signal, and all hear of the end, without a warning of a leak', async () => {
+    const warnings: string[] = []
+    const note = (warning: Error): void => void warnings.push(warning.name)
+    process.on('warning', note)
+    const t = createTestOutbox({ destinations: { busy: { events: ['*'], concurrency: 50 } }, drainMs: 100 })
+    const signals: AbortSignal[] = []
+    t.outbox.on('busy', '*', (_, { signal }) => {
+      signals.push(signal)
+      return new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+    })
+    await t.outbox.start()
+    await t.outbox.transaction((tx) =>
+      t.outbox.publishMany(
+        tx,
+        Array.from({ length: 50 }, (_, n) => event(n)),
+      ),
+    )
+    await t.advance(10)
+    const closed = t.outbox.close()
+    await t.advance(200)
+    await closed
+    expect(signals).toHaveLength(50)
+    expect(signals.every(({ aborted }) => aborted)).toBe(true)
+    process.off('warning', note)
+    expect(warnings).toEqual([])
+  })
+})
+
 describe('nothing goes on behind a closed outbox', () => {
   it('no timer is left', async () => {
     const runtime = createFakeRuntime()

@@ -57,7 +57,7 @@ export const attemptNumber = (delivery: Delivery): number =>
 export const deliver = async (
   batch: readonly Delivery[],
   options: DeliverOptions,
-  stopping: AbortSignal,
+  stopping: Stopping,
 ): Promise<readonly DeliveryResult[]> => {
   const { runtime } = options
   const startedAt = runtime.monotonicNow()
@@ -76,7 +76,7 @@ export const deliver = async (
 const receiveInTime = async (
   batch: readonly Delivery[],
   options: DeliverOptions,
-  stopping: AbortSignal,
+  stopping: Stopping,
 ): Promise<readonly SendResult[]> => {
   const { destination, receiver, runtime, hardDeadlineMs } = options
   const abort = new LazyAbort(stopping)
@@ -122,14 +122,34 @@ const deadlineError = (destination: string, afterMs: number): OutboxError =>
     { destination, afterMs },
   )
 
+/** Tells everything under way to stop. No AbortSignal: Node takes more than ten listeners on one for a leak. */
+export class Stopping {
+  readonly #controllers = new Set<AbortController>()
+  #reason: { readonly error: unknown } | null = null
+
+  abort(error: unknown): void {
+    this.#reason ??= { error }
+    for (const controller of this.#controllers) controller.abort(error)
+    this.#controllers.clear()
+  }
+
+  attach(controller: AbortController): void {
+    if (this.#reason === null) this.#controllers.add(controller)
+    else controller.abort(this.#reason.error)
+  }
+
+  detach(controller: AbortController): void {
+    this.#controllers.delete(controller)
+  }
+}
+
 /** Most handlers never look at the signal, and a controller per delivery is not free. */
 class LazyAbort implements ReceiveContext {
-  readonly #stopping: AbortSignal
+  readonly #stopping: Stopping
   #controller: AbortController | null = null
   #reason: { readonly error: unknown } | null = null
-  #onStop: (() => void) | null = null
 
-  constructor(stopping: AbortSignal) {
+  constructor(stopping: Stopping) {
     this.#stopping = stopping
   }
 
@@ -138,11 +158,7 @@ class LazyAbort implements ReceiveContext {
       const controller = new AbortController()
       this.#controller = controller
       if (this.#reason) controller.abort(this.#reason.error)
-      else if (this.#stopping.aborted) controller.abort(this.#stopping.reason)
-      else {
-        this.#onStop = () => controller.abort(this.#stopping.reason)
-        this.#stopping.addEventListener('abort', this.#onStop, { once: true })
-      }
+      else this.#stopping.attach(controller)
     }
     return this.#controller.signal
   }
@@ -153,7 +169,7 @@ class LazyAbort implements ReceiveContext {
   }
 
   detach(): void {
-    if (this.#onStop) this.#stopping.removeEventListener('abort', this.#onStop)
+    if (this.#controller) this.#stopping.detach(this.#controller)
   }
 }
 

@@ -14,7 +14,7 @@ import { createRateLimiter, type RateLimiter } from '../policy/rate-limit.ts'
 import { policyForType } from '../policy/retry.ts'
 import type { Cancel, SuspectedDelivery } from '../spi/index.ts'
 import { deadHoldsKey, decide } from './decide.ts'
-import { type DeliverOptions, type DeliveryResult, deliver } from './deliver.ts'
+import { type DeliverOptions, type DeliveryResult, deliver, Stopping } from './deliver.ts'
 import { DispatchReport } from './dispatch-report.ts'
 import type { DispatcherOptions } from './dispatcher-options.ts'
 import { Outstanding, spendAttempt } from './quarantine.ts'
@@ -28,7 +28,7 @@ export class Dispatcher {
   readonly #options: DispatcherOptions
   readonly #deliverOptions: DeliverOptions
   readonly #report: DispatchReport
-  readonly #stopping = new AbortController()
+  readonly #stopping = new Stopping()
   #limiter: RateLimiter | null
   #rate: number | null
   #paused: boolean
@@ -203,7 +203,7 @@ export class Dispatcher {
       if (first?.alone === true) await this.#workAlone(first)
       else if (valid.length > 0) {
         const startedAt = runtime.monotonicNow()
-        const results = await deliver(valid, this.#deliverOptions, this.#stopping.signal)
+        const results = await deliver(valid, this.#deliverOptions, this.#stopping)
         this.#handle(valid, results)
         metrics.observeBatchDuration(this.name, runtime.monotonicNow() - startedAt)
       }
@@ -229,7 +229,7 @@ export class Dispatcher {
       await this.#outstanding.none()
       const spent = await this.#spend(delivery)
       if (spent === null) return
-      this.#handle([spent], await deliver([spent], this.#deliverOptions, this.#stopping.signal))
+      this.#handle([spent], await deliver([spent], this.#deliverOptions, this.#stopping))
       await this.#outstanding.none()
     })
   }
