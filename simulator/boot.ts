@@ -4,7 +4,8 @@
  */
 
 import type { DestinationOptions, OutboxOptions } from '../src/core/options.ts'
-import { createOutbox, type Outbox } from '../src/core/outbox.ts'
+import { createOutbox } from '../src/core/outbox.ts'
+import type { Outbox } from '../src/core/outbox-api.ts'
 import { exponential } from '../src/core/policy/retry.ts'
 import { NOOP_METRICS } from '../src/core/runtime/metrics.ts'
 import type { Metrics, Runtime } from '../src/core/spi/index.ts'

@@ -1,19 +1,29 @@
 /** Public API of the core. Stores, clients and publishers have subpaths of their own. */
 export {
   type AnyEventDefinition,
-  defineEvent,
   type Draft,
   type DraftOptions,
+  defineEvent,
   type EventDefinition,
   type EventDraft,
   ofJson,
   type PlainEvent,
 } from './core/define-event.ts'
 export * from './core/errors.ts'
+export type {
+  Aggregate,
+  OutboxTransaction,
+  TransactionalPublisher,
+  TxHandle,
+} from './core/flow/publishing.ts'
 export type { Batch, PulledDelivery } from './core/flow/pull.ts'
-export type { Aggregate, OutboxTransaction, TransactionalPublisher, TxHandle } from './core/flow/publishing.ts'
 export { InFlightTracker } from './core/in-flight-tracker.ts'
-export { type Listener, type ListenerContext, type ListenerPattern, ListenerRegistry } from './core/listeners.ts'
+export {
+  type Listener,
+  type ListenerContext,
+  type ListenerPattern,
+  ListenerRegistry,
+} from './core/listeners.ts'
 export * from './core/model/index.ts'
 export type { Act, CleanupOptions, Operator, Target } from './core/operator.ts'
 export {
@@ -24,7 +34,8 @@ export {
   type FailureReport,
   type OutboxOptions,
 } from './core/options.ts'
-export { createOutbox, type Outbox, type ProcessedOnce } from './core/outbox.ts'
+export { createOutbox } from './core/outbox.ts'
+export type { Outbox, ProcessedOnce } from './core/outbox-api.ts'
 export { createClient, Dispatcher, type DispatcherOptions, Poller, type PollerOptions } from './core/parts.ts'
 export type { BreakerOptions } from './core/policy/breaker.ts'
 export type { FailureClassifier, FailureInfo, Verdict } from './core/policy/failure.ts'

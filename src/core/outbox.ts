@@ -4,21 +4,18 @@
  *
  *   created ──► (open) ──► started ⇄ stopped ──► closed
  */
-import type { EventDefinition, Stored } from './define-event.ts'
 import { Destinations, type LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
 import { viewEvent } from './event-view.ts'
 import { attemptNumber } from './flow/deliver.ts'
-import type { DestinationFlow } from './flow/destination-flow.ts'
-import { Engine, type Tally } from './flow/engine.ts'
+import { Engine } from './flow/engine.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
-import type { TransactionalPublisher } from './flow/publishing.ts'
-import { type Batch, fetchBatch } from './flow/pull.ts'
+import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
-import type { Listener, ListenerPattern } from './listeners.ts'
+import type { Listener } from './listeners.ts'
 import type { Delivery } from './model/delivery.ts'
 import { createIdGenerator } from './model/uuid.ts'
-import { createOperator, type Operator } from './operator.ts'
+import { createOperator } from './operator.ts'
 import {
   boundedNumber,
   type DestinationOptions,
@@ -27,7 +24,9 @@ import {
   type ResolvedOptions,
   resolveOptions,
 } from './options.ts'
+import type { Outbox, ProcessedOnce } from './outbox-api.ts'
 import type { Verdict } from './policy/failure.ts'
+import { Pullers } from './pullers.ts'
 import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
 import { sleep, within } from './runtime/signal.ts'
@@ -42,56 +41,6 @@ import type {
   Transactions,
   TxContext,
 } from './spi/index.ts'
-
-export interface ProcessedOnce extends Readonly<Tally> {
-  /** Nothing was due, or nothing that this process may take; not so while something waits for its destination. */
-  readonly idle: boolean
-}
-
-export interface Outbox<Tx, E = unknown, Names extends string = string>
-  extends TransactionalPublisher<Tx>,
-    AsyncDisposable {
-  /** Listens at destination `local`. Returns a function that takes the listener away. */
-  on<Input, Output>(
-    definition: EventDefinition<string, Input, Output>,
-    listener: Listener<Stored<Output>>,
-  ): () => void
-  on<T = unknown>(pattern: ListenerPattern, listener: Listener<T>): () => void
-  /** Listens at a declared destination, which has its own state and its own retries. */
-  on<Input, Output>(
-    destination: Names,
-    definition: EventDefinition<string, Input, Output>,
-    listener: Listener<Stored<Output>>,
-  ): () => void
-  on<T = unknown>(destination: Names, pattern: ListenerPattern, listener: Listener<T>): () => void
-  onAny(listener: Listener): () => void
-
-  /** The same publishing methods for a second data-access library on the same database. */
-  via<Other>(transactions: Transactions<Other, E>): TransactionalPublisher<Other>
-  readonly txContext: TxContext<Tx>
-
-  /** Opens the store, declares the destinations and delivers from now on. */
-  start(): Promise<void>
-  /** Stops delivering: drains for a bounded time, releases the rest. Can be started again. */
-  stop(options?: { readonly drainMs?: number }): Promise<{ readonly clean: boolean }>
-  /** Stops and gives everything back; publishing is refused afterwards. Also `await using`. */
-  close(): Promise<void>
-  readonly isStarted: boolean
-
-  /** Delivers what is due once and returns what became of it; for cron jobs and tests. */
-  processOnce(): Promise<ProcessedOnce>
-  /** Delivers what was published, or as much as the time allows; for processes that are frozen after a request. */
-  flush(options?: { readonly timeoutMs?: number }): Promise<{ readonly drained: boolean }>
-  /**
-   * Pulls a batch instead of being called; see `Batch`. The destination may be left out where there is only
-   * one. Refused for a destination that `start` delivers to.
-   */
-  fetch(options?: { readonly destination?: Names; readonly limit?: number }): Promise<Batch>
-
-  readonly inspect: Inspection
-  readonly operator: Operator
-  readonly schema: Schema
-}
 
 /** Between two rounds of a flush in which nothing could be sent. */
 const FLUSH_PAUSE_MS = 50
@@ -115,7 +64,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly #metrics: Metrics
   readonly #newId: () => string
   readonly #destinations: Destinations
-  readonly #pullers = new Map<string, Promise<Engine>>()
+  readonly #pullers: Pullers
   #engine: Engine | null = null
   #opening: Promise<void> | null = null
   #starting: Promise<void> | null = null
@@ -132,6 +81,7 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#logger = guardedLogger(given.logger ?? SILENT_LOGGER)
     this.#metrics = guardedMetrics(given.metrics ?? NOOP_METRICS)
     this.#newId = createIdGenerator(this.#runtime)
+    this.#pullers = new Pullers(this.#runtime, (destination) => this.#createEngine([destination], true))
     this.api = this.#createApi(given.transactions ?? given.store.transactions)
   }
 
@@ -208,9 +158,7 @@ class OutboxCore<Tx, E> implements HotIntake {
     // Still the intake while it stops, so that what is committed meanwhile is released at once.
     const ended = engine === null ? { clean: true } : await engine.stop(drainMs)
     this.#engine = null
-    const pullers = await Promise.allSettled(this.#pullers.values())
-    this.#pullers.clear()
-    for (const puller of pullers) if (puller.status === 'fulfilled') await puller.value.stop(drainMs)
+    await this.#pullers.stop(drainMs)
     return ended
   }
 
@@ -324,21 +272,7 @@ class OutboxCore<Tx, E> implements HotIntake {
         { destination },
       )
     }
-    let puller = this.#pullers.get(destination)
-    if (puller === undefined) {
-      puller = this.#startPuller(resolved)
-      this.#pullers.set(destination, puller)
-      puller.catch(() => this.#pullers.delete(destination))
-    }
-    const engine = await puller
-    const flow = engine.flow(destination)
-    return await fetchBatch(flow as DestinationFlow, engine.settler, this.#runtime, limit)
-  }
-
-  async #startPuller(destination: ResolvedDestination): Promise<Engine> {
-    const engine = this.#createEngine([destination], true)
-    await engine.startManual()
-    return engine
+    return await this.#pullers.fetch(resolved, limit)
   }
 
   #requireNotClosed(): void {
