@@ -24,12 +24,13 @@ describe('createFakeRuntime', () => {
   it('runs what follows from a timer before the next one', async () => {
     const runtime = createFakeRuntime()
     const log: string[] = []
-    runtime.schedule(1, async () => {
+    const follow = async (): Promise<void> => {
       for (let i = 0; i < 5; i += 1) await runtime.yield()
       await Promise.resolve()
       log.push('after the first')
       runtime.schedule(0, () => void log.push('at once'))
-    })
+    }
+    runtime.schedule(1, () => void follow())
     runtime.schedule(2, () => void log.push('second'))
     await runtime.advance(2)
     expect(log).toEqual(['after the first', 'at once', 'second'])

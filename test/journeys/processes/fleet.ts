@@ -19,7 +19,7 @@ export class Worker {
 
   constructor(options: WorkerOptions, bell: ReturnType<typeof createBell>) {
     this.#bell = bell
-    this.#child = fork(join(import.meta.dirname, 'worker.ts'), [JSON.stringify(options)], {
+    this.#child = fork(new URL('./worker.ts', import.meta.url), [JSON.stringify(options)], {
       execArgv: ['--import', 'tsx'],
     })
     this.#child.on('message', (message) => {
