@@ -34,6 +34,8 @@ export class Boot implements Owner {
   readonly outbox: SimulatedOutbox
   /** Deliveries that were sent and not answered. */
   readonly inFlight = new Set<string>()
+  /** Deliveries that were under way when it stood still: it may have given them up before they arrive. */
+  readonly doubtful = new Set<string>()
   readonly newVersion: boolean
   alive = true
   pausedUntil = 0
@@ -124,7 +126,10 @@ export class Boot implements Owner {
     this.#world.note(this.name, `*stands still for ${Math.round(durationMs)} ms`)
     this.pausedUntil = this.#world.now + durationMs
     // An answer that comes while it sleeps may be too late when it wakes.
-    for (const id of this.inFlight) this.#world.truth.answersFor(id).failures += 1
+    for (const id of this.inFlight) {
+      this.doubtful.add(id)
+      this.#world.truth.answersFor(id).failures += 1
+    }
     for (const { receipts } of this.#world.truth.journeys.values()) {
       for (const receipt of receipts) {
         if (receipt.boot === this.name && this.inFlight.has(receipt.deliveryId)) receipt.replyFailed = true

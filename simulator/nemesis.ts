@@ -87,7 +87,8 @@ export class Nemesis {
     const world = this.#world
     const { nemesis, plan } = world
     const { laneLeaseMs, hotLeaseMs } = plan.settings
-    const victim = this.usable.length === 0 ? null : nemesis.pick(this.usable)
+    const awake = this.usable.filter(({ pausedUntil }) => pausedUntil <= world.now)
+    const victim = awake.length === 0 ? null : nemesis.pick(awake)
     if (victim !== null && this.#happens('crash')) victim.crash('somebody pulled the plug')
     else if (victim !== null && this.#happens('pause')) {
       const longest = Math.max(laneLeaseMs, hotLeaseMs) * 2

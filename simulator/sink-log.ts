@@ -66,7 +66,7 @@ export class SinkLog {
       step: world.scheduler.steps,
       atMs: world.now,
       // A sender that stands still may find its deadline passed when it wakes.
-      replyFailed: boot.pausedUntil > world.now,
+      replyFailed: boot.pausedUntil > world.now || boot.doubtful.has(deliveryId),
       settled: false,
       rightLost: false,
       senderGone: !boot.alive,
