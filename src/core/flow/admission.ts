@@ -39,6 +39,8 @@ export interface ReadFacts {
   readonly workerId: string
   /** None of our lanes went away since: otherwise somebody else may have delivered the rows in the meantime. */
   readonly stillOurs: () => boolean
+  /** Keys of which the read may not have brought everything. */
+  readonly unsure: ReadonlySet<string>
 }
 
 export interface Admitted {
@@ -101,13 +103,17 @@ export class Admission {
       const count = counted.get(row.id) ?? null
       const quarantined = suspects.has(row) && isGrave(row)
       if ((suspects.has(row) && !quarantined && count === null) || !this.#parts.owns(row.lane)) continue
-      const waits = this.#waitsForBurial(row) || !this.#parts.isCurrent(row.key, read.readId)
+      const waits = this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
       blocked ||= waits
       if (!waits) full ||= !this.#offer(row, workerId, count, quarantined)
       if (!waits && !full) handled += 1
       if ((waits || full) && row.status === 'pending') goBackTo = smaller(goBackTo, row.seq)
     }
     return { goBackTo, blocked, handled, full }
+  }
+
+  #isCertain(key: string | null, { readId, unsure }: ReadFacts): boolean {
+    return key === null || (!unsure.has(key) && this.#parts.isCurrent(key, readId))
   }
 
   /** A dead head that keeps its key waiting is being written: until then the database does not say so. */
@@ -167,7 +173,8 @@ export class Admission {
     suspected: SuspectedDelivery | null,
     quarantined: boolean,
   ): boolean {
-    const delivery = toDelivery(row, workerId, suspected?.attempts ?? row.attempts, quarantined)
+    const attempts = suspected?.attempts ?? row.attempts
+    const delivery = { ...toDelivery(row, workerId, attempts, quarantined), suspected: suspected !== null }
     if (row.event !== null) return this.#parts.dispatcher.enqueueCold(delivery)
     this.#bury(delivery, {
       code: ERROR_CODES.undecodable,

@@ -163,11 +163,13 @@ export class DestinationFlow {
     }
     this.#claimQueue.push(hot)
     this.#claimingLanes.set(hot.lane, (this.#claimingLanes.get(hot.lane) ?? 0) + 1)
-    if (!this.#claiming) void this.#claimQueued()
+    if (this.#claiming) return
+    this.#claiming = true
+    // What the same commit brings along shares the statement.
+    queueMicrotask(() => void this.#claimQueued())
   }
 
   async #claimQueued(): Promise<void> {
-    this.#claiming = true
     const { store, lanes, logger } = this.#parts
     while (this.#claimQueue.length > 0) {
       const batch = this.#claimQueue.splice(0, CLAIM_BATCH)

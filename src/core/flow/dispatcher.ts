@@ -118,7 +118,10 @@ export class Dispatcher {
     this.#closing = true
     this.#disarm()
     this.#releaseQueuedHot()
-    this.queues.drop(() => true)
+    for (const delivery of this.queues.drop(() => true)) {
+      // Its row carries the token of a suspicion, which the next owner would take for a second one.
+      if (delivery.suspected) this.#settle(delivery, { kind: 'released' }, delivery.attempts)
+    }
     this.#wakeIdle()
   }
 
@@ -275,40 +278,39 @@ export class Dispatcher {
   }
 
   #handle(batch: readonly Delivery[], results: readonly DeliveryResult[]): void {
-    const waitingKeys = new Set<string>()
+    const failedKeys = new Set<string>()
     let done = 0
     for (const [i, delivery] of batch.entries()) {
       const result = results[i] as DeliveryResult
       const { key } = delivery.event
-      if (result.verdict !== 'done' && key !== null && waitingKeys.has(key)) {
+      if (result.verdict !== 'done' && key !== null && failedKeys.has(key)) {
         // It shared an ordered batch with one that failed before it, so it was never accepted.
         this.queues.putBack(delivery, 'front')
         continue
       }
       if (result.verdict === 'done') done += 1
-      const waits = this.#conclude(delivery, result)
-      if (waits && key !== null) waitingKeys.add(key)
+      if (result.verdict !== 'done' && key !== null) failedKeys.add(key)
+      this.#conclude(delivery, result)
     }
     this.#report.batch(done, this.queues, this.#breakerState())
   }
 
-  /** Returns whether what comes behind it in its key has to wait. */
-  #conclude(delivery: Delivery, result: DeliveryResult): boolean {
+  #conclude(delivery: Delivery, result: DeliveryResult): void {
     const { events, runtime } = this.#options
     const now = runtime.monotonicNow()
     if (result.verdict === 'outage' && !this.breaker.onOutage(delivery.id, now).charge) {
       events.failed(delivery, 'outage', result.error)
       this.#afterOutage(delivery)
-      return true
+      return
     }
     if (result.verdict !== 'outage') this.#answered(delivery, result.verdict === 'done', now)
     // Charged: others passed while this one broke the connection again and again, so it is about the event.
     const judged: DeliveryResult =
       result.verdict === 'outage' ? { ...result, verdict: 'retry', counted: true } : result
-    return this.#decide(delivery, judged)
+    this.#decide(delivery, judged)
   }
 
-  #decide(delivery: Delivery, judged: DeliveryResult): boolean {
+  #decide(delivery: Delivery, judged: DeliveryResult): void {
     const { destination, events, runtime } = this.#options
     const decision = decide(delivery, judged, destination, () => runtime.random())
     if (judged.verdict !== 'done') {
@@ -318,7 +320,6 @@ export class Dispatcher {
     if (decision.holdsKey) this.queues.stall(delivery)
     else this.queues.complete(delivery)
     this.#settle(delivery, decision.outcome, decision.attempts)
-    return decision.holdsKey
   }
 
   #answered(delivery: Delivery, accepted: boolean, now: number): void {

@@ -47,7 +47,8 @@ export interface Tally {
 
 /** After the drain, what was told to stop gets this share of the drain time to do so. */
 const ABORT_SHARE = 0.2
-const SETTLE_GRACE_MS = 2_000
+/** For each of three waits on the database at the end. */
+const STORE_GRACE_MS = 2_000
 
 export class Engine implements HotIntake {
   readonly #parts: EngineParts
@@ -191,8 +192,9 @@ export class Engine implements HotIntake {
     const { runtime } = this.#parts
     this.#accepting = false
     for (const flow of this.#flows.values()) flow.dispatcher.stopTaking()
-    await Promise.all([...this.#flows.values()].map((flow) => flow.poller.close()))
-    await Promise.all(this.#duties.map((duty) => duty.close()))
+    // A database that does not answer must not keep us: what it is asked for is of no use any more.
+    const loops = [...[...this.#flows.values()].map(({ poller }) => poller), ...this.#duties]
+    const closed = await within(runtime, STORE_GRACE_MS, Promise.all(loops.map((loop) => loop.close())))
     const quiet = this.#allQuiet()
     let clean = await within(runtime, drainMs * (1 - ABORT_SHARE), quiet)
     if (!clean) {
@@ -200,15 +202,17 @@ export class Engine implements HotIntake {
         flow.dispatcher.abortRunning(new Error('the outbox is stopping'))
       clean = await within(runtime, drainMs * ABORT_SHARE, quiet)
     }
-    const settled = await within(runtime, SETTLE_GRACE_MS, this.#settler.idle())
+    const settled = await within(runtime, STORE_GRACE_MS, this.#settler.idle())
     if (!settled) this.#settler.abandon()
     this.#hotClaims.close()
-    await this.#lanes.stop(clean && settled).catch((error: unknown) => {
+    clean &&= settled && closed
+    const given = this.#lanes.stop(clean).catch((error: unknown) => {
       this.#parts.logger.log('warn', 'lanes could not be given up; their lease runs out', {
         error: String(error),
       })
     })
-    return { clean: clean && settled }
+    clean &&= await within(runtime, STORE_GRACE_MS, given)
+    return { clean }
   }
 
   /** An operator changed something: see what, and look at the rows. */

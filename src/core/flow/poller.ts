@@ -48,6 +48,8 @@ export interface PollerParts {
   readonly expand: () => Promise<boolean>
 }
 
+/** Rows ahead of a late one that are looked at; with more its key waits for the next read. */
+const AHEAD_LIMIT = 16
 /** Ids that one sweep lists at most; with more behind the cursor it goes back instead. */
 export const SWEEP_LIMIT = 2_000
 /** After a commit that we could not observe: look this soon, then at growing distances for a moment. */
@@ -55,6 +57,8 @@ const EXPECT_FIRST_MS = 5
 const EXPECT_LAST_MS = 640
 /** A row that could be neither sent nor put aside is looked at again after this. */
 const BLOCKED_PAUSE_MS = 50
+
+const bySeq = (a: StoredDelivery, b: StoredDelivery): number => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0)
 
 export class Poller {
   readonly #parts: PollerParts
@@ -202,8 +206,10 @@ export class Poller {
     }
   }
 
-  async #admit(result: ReadResult, read: ReadFacts): Promise<number> {
-    const { admission, destination, store } = this.#parts
+  async #admit(result: ReadResult, read: Omit<ReadFacts, 'unsure'>): Promise<number> {
+    const { admission } = this.#parts
+    /** Keys of which a row may be missing here. */
+    const unsure = new Set<string>()
     let late: readonly StoredDelivery[] = []
     if (result.swept !== null) {
       const missing = this.#missing(result.swept)
@@ -212,11 +218,7 @@ export class Poller {
         this.#goBackTo(missing[0]?.seq ?? 1n)
         return 0
       }
-      if (missing.length > 0)
-        late = await store.queue.readByIds(
-          destination,
-          missing.map(({ id }) => id),
-        )
+      if (missing.length > 0) late = await this.#readLate(missing, read.workerId, unsure)
     }
     // Lanes went or came while the database answered: these rows are looked at anew.
     if (!read.stillOurs()) {
@@ -227,11 +229,40 @@ export class Poller {
     const fresh = this.#upToUnswept(result)
     const last = fresh.at(-1)
     if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
-    const ready = [...late, ...fresh].sort((a, b) => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0))
-    const admitted = await admission.admit([...result.due, ...ready], read)
+    const ready = [...late, ...fresh].sort(bySeq)
+    const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure })
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
     return this.#waitAfter(result, admitted, this.#cursor > before)
+  }
+
+  /**
+   * Late rows come from a younger snapshot than the sweep that found them: a row before one of them may have
+   * become pending in between. So keyed ones are asked for what is ahead of them, and a key of which we do not
+   * have everything in hand waits for the next read.
+   */
+  async #readLate(
+    missing: readonly SweptDelivery[],
+    workerId: string,
+    unsure: Set<string>,
+  ): Promise<readonly StoredDelivery[]> {
+    const { store, destination, dispatcher } = this.#parts
+    const ids = missing.map(({ id }) => id)
+    const rows = [...(await store.queue.readByIds(destination, ids))].sort(bySeq)
+    const keyed = rows.filter(({ key, behind }) => key !== null && !behind).map(({ id }) => id)
+    if (keyed.length === 0) return rows
+    const heads = await store.queue.claim(workerId, keyed, AHEAD_LIMIT)
+    const ahead = new Map(heads.map((head) => [head.id, head.ahead]))
+    const inHand = new Set<string>()
+    for (const { id, key, behind } of rows) {
+      if (key === null || behind) continue
+      const others = ahead.get(id)?.filter((other) => !inHand.has(other))
+      const known = others !== undefined && others.length < AHEAD_LIMIT
+      if (known && !unsure.has(key) && dispatcher.queues.coversKey(key, others)) inHand.add(id)
+      else unsure.add(key)
+    }
+    if (unsure.size > 0) this.sweepSoon()
+    return rows
   }
 
   #goBackTo(seq: bigint): void {

@@ -65,6 +65,8 @@ export interface Delivery {
   readonly holdsKey: boolean
   readonly right: Right
   readonly source: DeliverySource
+  /** It was counted as a suspect, so its row carries a token. */
+  readonly suspected?: boolean
   /** It was found by its due time (a retry, or scheduled), so every read brings it again until it is settled. */
   readonly timed?: boolean
   /** Monotonic time of the commit; known on the hot path only. */

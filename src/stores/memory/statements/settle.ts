@@ -36,7 +36,9 @@ const apply = (
   settlement: Settlement,
   request: SettleRequest,
 ): void => {
-  const { outcome, attempts, deadHoldsKey, deadParked, delivery } = settlement
+  const { outcome, deadHoldsKey, deadParked, delivery } = settlement
+  // They only grow: a settle that arrives late must not undo what was written since.
+  const attempts = Math.max(row.attempts, settlement.attempts)
   const now = db.now()
   const settledBy = nameOf(delivery.right)
   const keyed = row.key !== null
@@ -72,7 +74,7 @@ const apply = (
       return
     case 'released': {
       const availableAtMs = row.status === 'pending' ? Math.min(row.availableAtMs, now) : row.availableAtMs
-      db.change(row, { token: null, attempts, settledBy, availableAtMs })
+      db.change(row, { token: null, settledBy, availableAtMs })
       return
     }
   }
