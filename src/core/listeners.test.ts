@@ -56,6 +56,12 @@ describe('ListenerRegistry', () => {
     expect(registry.listenersFor('order.placed')[0]?.definition).toBe(placed)
   })
 
+  it('takes the same enum-like names as publish', () => {
+    const registry = new ListenerRegistry()
+    registry.on({ name: 'USER_CREATED' }, () => undefined)
+    expect(registry.listenersFor('USER_CREATED')).toHaveLength(1)
+  })
+
   it('refuses what is no listener and no pattern', () => {
     const registry = new ListenerRegistry()
     expect(() => registry.on('a', undefined as never)).toThrow(/function/)

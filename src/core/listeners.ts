@@ -3,6 +3,7 @@ import { type AnyEventDefinition, type EventDefinition, isDefinition, type Store
 import { InvalidOptionError } from './errors.ts'
 import type { DeliverySource } from './model/delivery.ts'
 import type { OutboxEvent } from './model/event.ts'
+import { type EventPattern, patternText } from './options.ts'
 import { compilePattern, matches, type Pattern } from './policy/routing.ts'
 
 export interface ListenerContext {
@@ -30,7 +31,7 @@ export interface RegisteredListener {
 }
 
 /** An exact type, a pattern such as `order.*`, or something that has a type. */
-export type ListenerPattern = string | { readonly type: string }
+export type ListenerPattern = EventPattern
 
 /** Types seen are remembered with their listeners; beyond this many somebody makes types up. */
 const CACHE_LIMIT = 10_000
@@ -49,7 +50,7 @@ export class ListenerRegistry {
   on<T = unknown>(pattern: ListenerPattern, listener: Listener<T>): () => void
   // biome-ignore lint/suspicious/noExplicitAny: the overloads above are the types that callers see.
   on(pattern: ListenerPattern | AnyEventDefinition, listener: Listener<any>): () => void {
-    const text = typeof pattern === 'string' ? pattern : pattern?.type
+    const text = patternText(pattern)
     if (typeof listener !== 'function') {
       throw new InvalidOptionError(`the listener for ${String(text)} must be a function`, {
         option: 'listener',

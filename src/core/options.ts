@@ -14,8 +14,11 @@ import type { Logger, Metrics, Publisher, Runtime, Store, Transactions } from '.
 /** What a dead head of a key does to the rows behind it. */
 export type DeadHeadPolicy = 'skip' | 'block' | 'park'
 
-/** Something that names an event type: a definition, or the type itself. */
-export type EventPattern = string | { readonly type: string }
+/** Something that names an event type: a definition, the type itself, or a member of an enum-like object. */
+export type EventPattern =
+  | string
+  | { readonly type: string }
+  | { readonly name: string; readonly type?: never }
 
 export interface DestinationOptions {
   /** Where to send. Absent: listeners registered in the process that serves it. */
@@ -247,7 +250,7 @@ const oneOf = <T extends string>(option: string, value: unknown, allowed: readon
 }
 
 export const patternText = (pattern: EventPattern): string =>
-  typeof pattern === 'string' ? pattern : pattern.type
+  typeof pattern === 'string' ? pattern : (pattern?.type ?? (pattern as { readonly name: string })?.name)
 
 export const resolveDestination = (
   name: string,

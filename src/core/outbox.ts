@@ -31,16 +31,7 @@ import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
 import { sleep, within } from './runtime/signal.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
-import type {
-  Inspection,
-  Logger,
-  Metrics,
-  Runtime,
-  Schema,
-  Store,
-  Transactions,
-  TxContext,
-} from './spi/index.ts'
+import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
 
 /** Between two rounds of a flush in which nothing could be sent. */
 const FLUSH_PAUSE_MS = 50
