@@ -64,7 +64,7 @@ export class Admission {
   readonly #parts: AdmissionParts
   /** Rows of these lanes that are still to be counted as suspects, after an unclean takeover. */
   readonly #suspectLanes = new Set<number>()
-  #suspectsLeft = 0
+  readonly #suspectsLeft = { pending: 0, timed: 0 }
   /** Dead without being sent, not yet written: they are never in a queue, but must not be read again either. */
   readonly #burying = new Map<string, string | null>()
 
@@ -80,7 +80,10 @@ export class Admission {
   suspectLanes(lanes: readonly number[]): void {
     const { concurrency, batchSize } = this.#parts.destination
     for (const lane of lanes) this.#suspectLanes.add(lane)
-    if (lanes.length > 0) this.#suspectsLeft = concurrency * batchSize
+    if (lanes.length === 0) return
+    // Of either kind: a crowd of retries must not hide the event behind them that ended the process.
+    this.#suspectsLeft.pending = concurrency * batchSize
+    this.#suspectsLeft.timed = concurrency * batchSize
   }
 
   async admit(rows: readonly StoredDelivery[], read: ReadFacts): Promise<Admitted> {
@@ -125,9 +128,9 @@ export class Admission {
 
   #isSuspect(row: StoredDelivery): boolean {
     if (row.status === 'pending' && row.token !== null) return true
-    if (this.#suspectsLeft === 0 || !this.#suspectLanes.has(row.lane)) return false
-    this.#suspectsLeft -= 1
-    if (this.#suspectsLeft === 0) this.#suspectLanes.clear()
+    const kind = row.status === 'pending' ? 'pending' : 'timed'
+    if (this.#suspectsLeft[kind] === 0 || !this.#suspectLanes.has(row.lane)) return false
+    this.#suspectsLeft[kind] -= 1
     return true
   }
 
