@@ -35,7 +35,7 @@ export {
   type OutboxOptions,
 } from './core/options.ts'
 export { createOutbox } from './core/outbox.ts'
-export type { Outbox, ProcessedOnce } from './core/outbox-api.ts'
+export type { Flushed, Outbox, ProcessedOnce } from './core/outbox-api.ts'
 export { createClient, Dispatcher, type DispatcherOptions, Poller, type PollerOptions } from './core/parts.ts'
 export type { BreakerOptions } from './core/policy/breaker.ts'
 export type { FailureClassifier, FailureInfo, Verdict } from './core/policy/failure.ts'

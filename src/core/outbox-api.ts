@@ -7,6 +7,13 @@ import type { Listener, ListenerPattern } from './listeners.ts'
 import type { Operator } from './operator.ts'
 import type { Inspection, Schema, Transactions, TxContext } from './spi/index.ts'
 
+export interface Flushed {
+  /** Nothing was due any more before the time was over. What failed waits for its retry. */
+  readonly drained: boolean
+  /** Attempts that failed meanwhile. */
+  readonly failed: number
+}
+
 export interface ProcessedOnce extends Readonly<Tally> {
   /** Nothing was due, or nothing that this process may take; not so while something waits for its destination. */
   readonly idle: boolean
@@ -45,7 +52,7 @@ export interface Outbox<Tx, E = unknown, Names extends string = string>
   /** Delivers what is due once and returns what became of it; for cron jobs and tests. */
   processOnce(): Promise<ProcessedOnce>
   /** Delivers what was published, or as much as the time allows; for processes that are frozen after a request. */
-  flush(options?: { readonly timeoutMs?: number }): Promise<{ readonly drained: boolean }>
+  flush(options?: { readonly timeoutMs?: number }): Promise<Flushed>
   /**
    * Pulls a batch instead of being called; see `Batch`. The destination may be left out where there is only
    * one. Refused for a destination that `start` delivers to.

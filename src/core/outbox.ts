@@ -4,11 +4,12 @@
  *
  *   created ──► (open) ──► started ⇄ stopped ──► closed
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { Destinations, type LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
 import { viewEvent } from './event-view.ts'
 import { attemptNumber } from './flow/deliver.ts'
-import { Engine } from './flow/engine.ts'
+import { type Detached, Engine } from './flow/engine.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
 import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
@@ -24,7 +25,7 @@ import {
   type ResolvedOptions,
   resolveOptions,
 } from './options.ts'
-import type { Outbox, ProcessedOnce } from './outbox-api.ts'
+import type { Flushed, Outbox, ProcessedOnce } from './outbox-api.ts'
 import type { Verdict } from './policy/failure.ts'
 import { Pullers } from './pullers.ts'
 import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
@@ -58,8 +59,13 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly #pullers: Pullers
   #engine: Engine | null = null
   #opening: Promise<void> | null = null
-  #starting: Promise<void> | null = null
+  /** Engines of rounds that `processOnce` runs in a process that was not started. */
+  readonly #rounds = new Set<Engine>()
+  #lifeCycle: Promise<unknown> = Promise.resolve()
+  #closing: Promise<void> | null = null
   #once: Promise<unknown> = Promise.resolve()
+  /** Runs things outside of whatever transaction or request somebody is in who publishes. */
+  readonly #detached = AsyncLocalStorage.snapshot() as Detached
   #connected = false
   #closed = false
   readonly api: Outbox<Tx, E>
@@ -129,9 +135,24 @@ class OutboxCore<Tx, E> implements HotIntake {
     )
   }
 
+  /** Starting, stopping and closing take turns, so that none of them finds another one half done. */
+  #inTurn<T>(step: () => Promise<T>): Promise<T> {
+    const turn = this.#lifeCycle.then(step)
+    this.#lifeCycle = turn.catch(() => undefined)
+    return turn
+  }
+
   async #start(): Promise<void> {
+    if (this.#engine !== null) return
     await this.#open()
-    const engine = this.#createEngine(this.#destinations.served(), false)
+    const served = this.#destinations.served()
+    this.#reportUnserved(served)
+    // Whoever pulled from them so far would keep half of their lanes.
+    await this.#pullers.stop(
+      this.#options.drainMs,
+      served.map(({ name }) => name),
+    )
+    const engine = this.#createEngine(served, false)
     this.#engine = engine
     try {
       await engine.start()
@@ -142,19 +163,28 @@ class OutboxCore<Tx, E> implements HotIntake {
     }
   }
 
+  #reportUnserved(served: readonly ResolvedDestination[]): void {
+    if (this.#options.serve !== null) return
+    for (const { name } of this.#destinations.declared()) {
+      if (served.some((other) => other.name === name)) continue
+      this.#logger.log('info', 'nobody listens at this destination here; it waits for a process that does', {
+        destination: name,
+      })
+    }
+  }
+
   async #stop(drainMs: number): Promise<{ readonly clean: boolean }> {
-    await this.#starting?.catch(() => undefined)
-    this.#starting = null
-    const engine = this.#engine
     // Still the intake while it stops, so that what is committed meanwhile is released at once.
-    const ended = engine === null ? { clean: true } : await engine.stop(drainMs)
+    const engines = [...(this.#engine === null ? [] : [this.#engine]), ...this.#rounds]
+    const ended = await Promise.all([
+      ...engines.map((engine) => engine.stop(drainMs)),
+      this.#pullers.stop(drainMs, null),
+    ])
     this.#engine = null
-    await this.#pullers.stop(drainMs)
-    return ended
+    return { clean: ended.every(({ clean }) => clean) }
   }
 
   async #close(): Promise<void> {
-    if (this.#closed) return
     await this.#stop(this.#options.drainMs)
     this.#closed = true
     for (const { name, to } of this.#options.destinations.values()) {
@@ -184,6 +214,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       served,
       listeners: (name) => this.#destinations.registry(name),
       manual,
+      detached: this.#detached,
       failed: (delivery, verdict, error) => this.#failed(delivery, verdict, error),
     })
   }
@@ -191,17 +222,15 @@ class OutboxCore<Tx, E> implements HotIntake {
   #failed(delivery: Delivery, verdict: Verdict, error: unknown): void {
     const { onFailure } = this.#options
     if (onFailure === null) return
-    try {
-      const attempt = attemptNumber(delivery)
-      onFailure({
-        event: viewEvent(delivery.event),
-        destination: delivery.destination,
-        attempt,
-        verdict,
-        error,
-      })
-    } catch (problem) {
+    const threw = (problem: unknown): void =>
       this.#logger.log('error', 'onFailure threw', { error: String(problem) })
+    try {
+      const { event, destination } = delivery
+      const attempt = attemptNumber(delivery)
+      const returned: unknown = onFailure({ event: viewEvent(event), destination, attempt, verdict, error })
+      Promise.resolve(returned).catch(threw)
+    } catch (problem) {
+      threw(problem)
     }
   }
 
@@ -220,12 +249,14 @@ class OutboxCore<Tx, E> implements HotIntake {
     const engine = running ?? this.#createEngine(this.#destinations.served(), false)
     const before = { ...engine.tally }
     let waiting = false
+    if (running === null) this.#rounds.add(engine)
     try {
       if (running === null) await engine.startOnce()
       await engine.runOnce()
       waiting = engine.hasWaiting()
     } finally {
       if (running === null) await engine.stop(this.#options.drainMs)
+      this.#rounds.delete(engine)
     }
     const { tally } = engine
     const claimed = tally.claimed - before.claimed
@@ -238,18 +269,20 @@ class OutboxCore<Tx, E> implements HotIntake {
     }
   }
 
-  async #flush(timeoutMs: number): Promise<{ readonly drained: boolean }> {
+  async #flush(timeoutMs: number): Promise<Flushed> {
     let inTime = true
+    let failed = 0
     const drain = async (): Promise<void> => {
       while (inTime) {
-        const { idle, claimed } = await this.#processOnce()
+        const { idle, claimed, retried, dead } = await this.#processOnce()
+        failed += retried + dead
         if (idle) return
         // A rate limit or a place that cannot be reached: asking faster would not help.
         if (claimed === 0) await sleep(this.#runtime, FLUSH_PAUSE_MS)
       }
     }
     inTime = await within(this.#runtime, timeoutMs, drain())
-    return { drained: inTime }
+    return { drained: inTime, failed }
   }
 
   async #fetch(named: string | null, limit: number): Promise<Batch> {
@@ -264,6 +297,11 @@ class OutboxCore<Tx, E> implements HotIntake {
       )
     }
     return await this.#pullers.fetch(resolved, limit)
+  }
+
+  #on(args: readonly unknown[]): () => void {
+    this.#requireNotClosed()
+    return this.#destinations.on(args, this.#engine !== null)
   }
 
   #requireNotClosed(): void {
@@ -288,19 +326,18 @@ class OutboxCore<Tx, E> implements HotIntake {
       isClosed: () => this.#closed,
       ready: open,
     })
-    const close = (): Promise<void> => this.#close()
+    const close = (): Promise<void> => {
+      this.#closing ??= this.#inTurn(() => this.#close())
+      return this.#closing
+    }
     const api = Object.assign(publishing, {
-      on: (...args: readonly unknown[]) => this.#destinations.on(args, this.#engine !== null),
-      onAny: (listener: Listener) => this.#destinations.on(['*', listener], this.#engine !== null),
-      start: () => {
-        this.#starting ??= this.#start().catch((error: unknown) => {
-          this.#starting = null
-          throw error
-        })
-        return this.#starting
+      on: (...args: readonly unknown[]) => this.#on(args),
+      onAny: (listener: Listener) => this.#on(['*', listener]),
+      start: () => this.#inTurn(() => this.#start()),
+      stop: (given: { readonly drainMs?: number } = {}) => {
+        const drainMs = boundedNumber('drainMs', given.drainMs ?? options.drainMs, [0, 600_000])
+        return this.#inTurn(() => this.#stop(drainMs))
       },
-      stop: (given: { readonly drainMs?: number } = {}) =>
-        this.#stop(boundedNumber('drainMs', given.drainMs ?? options.drainMs, [0, 600_000])),
       close,
       [Symbol.asyncDispose]: close,
       processOnce: () => this.#processOnce(),

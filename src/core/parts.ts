@@ -3,8 +3,9 @@
  * a dispatcher for the listeners of this process, a poller that feeds it, and a client that publishes into it.
  * They are the same stages; this file only gives them constructors that stand on their own.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { LOCAL } from './destinations.ts'
-import { Engine } from './flow/engine.ts'
+import { type Detached, Engine } from './flow/engine.ts'
 import type { HotDelivery, HotIntake } from './flow/hot-intake.ts'
 import type { Publishing } from './flow/publishing.ts'
 import { createPublishing } from './flow/transactions-api.ts'
@@ -56,6 +57,7 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
   readonly #given: DispatcherOptions<Tx, E>
   #engine: Engine
   #opening: Promise<void> | null = null
+  readonly #detached = AsyncLocalStorage.snapshot() as Detached
   #options: ResolvedOptions
 
   constructor(given: DispatcherOptions<Tx, E>) {
@@ -165,6 +167,7 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
       served: [local],
       listeners: () => listeners,
       manual: false,
+      detached: this.#detached,
       failed: () => undefined,
       ended: ({ id }) => this.inFlight.release(id),
     })

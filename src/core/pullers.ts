@@ -24,13 +24,19 @@ export class Pullers {
       starting.catch(() => this.#engines.delete(name))
     }
     const engine = await starting
-    return await fetchBatch(engine.flow(name) as DestinationFlow, engine.settler, this.#runtime, limit)
+    return await fetchBatch(engine.flow(name) as DestinationFlow, this.#runtime, limit)
   }
 
-  async stop(drainMs: number): Promise<void> {
-    const engines = await Promise.allSettled(this.#engines.values())
-    this.#engines.clear()
-    for (const engine of engines) if (engine.status === 'fulfilled') await engine.value.stop(drainMs)
+  /** Those of the named destinations; null stops all. Waits a bounded time for batches that are open. */
+  async stop(drainMs: number, names: readonly string[] | null): Promise<{ readonly clean: boolean }> {
+    const leaving = [...this.#engines].filter(([name]) => names === null || names.includes(name))
+    let clean = true
+    for (const [name, starting] of leaving) {
+      this.#engines.delete(name)
+      const engine = await starting.catch(() => null)
+      if (engine !== null) clean = (await engine.stop(drainMs)).clean && clean
+    }
+    return { clean }
   }
 
   async #start(destination: ResolvedDestination): Promise<Engine> {

@@ -53,6 +53,7 @@ export class DestinationFlow {
   /** Lanes with a claim by id under way or waiting; such a lane cannot be given up. */
   readonly #claimingLanes = new Map<number, number>()
   #claiming = false
+  readonly #watched = new Map<string, (settled: Settled) => void>()
   /** Keys whose head failed a moment ago, and the first read that began after that. */
   readonly #reopened = new Map<string, number>()
 
@@ -246,6 +247,11 @@ export class DestinationFlow {
 
   // --------------------------------------------------------------------------------------- endings
 
+  /** What becomes of the next settle of this delivery. */
+  settled(deliveryId: string): Promise<Settled> {
+    return new Promise((resolve) => this.#watched.set(deliveryId, resolve))
+  }
+
   #ended(delivery: Delivery, outcome: Outcome, settled: Settled): void {
     const { hotClaims, metrics, logger, runtime } = this.#parts
     if (delivery.right.kind === 'token') hotClaims.remove(delivery.id)
@@ -267,6 +273,8 @@ export class DestinationFlow {
     })
     if (outcome.kind === 'released' || settled !== 'written') this.poller.sweepSoon()
     else if (outcome.kind === 'retry') this.poller.nudge()
+    this.#watched.get(delivery.id)?.(settled)
+    this.#watched.delete(delivery.id)
     this.#parts.ended(delivery, outcome, settled)
   }
 

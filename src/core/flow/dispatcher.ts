@@ -130,9 +130,10 @@ export class Dispatcher {
     this.#stopping.abort(reason)
   }
 
-  /** Resolves when no handler runs. */
+  /** Resolves when no handler runs, and no consumer has something in hand. */
   async quiet(): Promise<void> {
-    while (this.#active > 0) await this.#nextLull()
+    const busy = (): boolean => this.#active > 0 || (this.#options.manual && this.queues.running > 0)
+    while (busy()) await this.#nextLull()
   }
 
   /** Drops queued deliveries whose right is gone for good. */
@@ -160,6 +161,7 @@ export class Dispatcher {
   conclude(delivery: Delivery, result: DeliveryResult | null): void {
     if (result === null) this.queues.putBack(delivery, 'front')
     else this.#handle([delivery], [result])
+    this.#wakeIdle()
   }
 
   pump(): void {
@@ -387,7 +389,7 @@ export class Dispatcher {
   }
 
   #wakeIdle(): void {
-    if (this.#active > 0 && this.queues.size > 0) return
+    if (this.#active > 0) return
     const waiters = this.#idleWaiters
     this.#idleWaiters = []
     for (const wake of waiters) wake()

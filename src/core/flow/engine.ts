@@ -33,10 +33,14 @@ export interface EngineParts {
   readonly listeners: (destination: string) => ListenerRegistry
   /** A consumer pulls from the flows; nothing is sent by itself. */
   readonly manual: boolean
+  readonly detached: Detached
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
   /** A delivery left the memory of this process. */
   readonly ended?: (delivery: Delivery) => void
 }
+
+/** Runs a function outside of the caller's asynchronous context. */
+export type Detached = <R>(fn: () => R) => R
 
 export interface Tally {
   claimed: number
@@ -62,6 +66,7 @@ export class Engine implements HotIntake {
   readonly #quarantine = new Quarantine()
   readonly tally: Tally = { claimed: 0, done: 0, retried: 0, dead: 0 }
   #accepting = false
+  #stopping: Promise<{ readonly clean: boolean }> | null = null
 
   constructor(parts: EngineParts) {
     this.#parts = parts
@@ -135,7 +140,10 @@ export class Engine implements HotIntake {
   }
 
   offer(deliveries: readonly HotDelivery[]): void {
-    for (const delivery of deliveries) this.#flows.get(delivery.destination)?.offer(delivery)
+    // Listeners must not find themselves in the transaction or the request of whoever published.
+    this.#parts.detached(() => {
+      for (const delivery of deliveries) this.#flows.get(delivery.destination)?.offer(delivery)
+    })
   }
 
   expectRows(): void {
@@ -145,7 +153,11 @@ export class Engine implements HotIntake {
   // ------------------------------------------------------------------------------------- life cycle
 
   /** Declares the destinations, takes lanes and starts reading. */
-  async start(): Promise<void> {
+  start(): Promise<void> {
+    return this.#parts.detached(() => this.#start())
+  }
+
+  async #start(): Promise<void> {
     await this.#declare()
     this.#accepting = true
     await this.#lanes.start()
@@ -154,13 +166,11 @@ export class Engine implements HotIntake {
   }
 
   /** Registers and keeps its lanes, but reads only when told to: for consumers that pull. */
-  async startManual(): Promise<void> {
-    await this.#declare()
-    await this.#lanes.start()
-  }
-
-  get settler(): Settler {
-    return this.#settler
+  startManual(): Promise<void> {
+    return this.#parts.detached(async () => {
+      await this.#declare()
+      await this.#lanes.start()
+    })
   }
 
   /** Like `start`, but nothing goes on by itself: for one round of `processOnce`. */
@@ -170,7 +180,11 @@ export class Engine implements HotIntake {
   }
 
   /** Reads and delivers what is due once, and waits until it is settled. */
-  async runOnce(): Promise<void> {
+  runOnce(): Promise<void> {
+    return this.#parts.detached(() => this.#runOnce())
+  }
+
+  async #runOnce(): Promise<void> {
     // What ends just now may be released; the read must come after that is written.
     await this.#settled()
     this.nudge()
@@ -188,7 +202,12 @@ export class Engine implements HotIntake {
   }
 
   /** Stop reading, let running deliveries end for a bounded time, release the rest, give up the lanes. */
-  async stop(drainMs: number): Promise<{ readonly clean: boolean }> {
+  stop(drainMs: number): Promise<{ readonly clean: boolean }> {
+    this.#stopping ??= this.#stop(drainMs)
+    return this.#stopping
+  }
+
+  async #stop(drainMs: number): Promise<{ readonly clean: boolean }> {
     const { runtime } = this.#parts
     this.#accepting = false
     for (const flow of this.#flows.values()) flow.dispatcher.stopTaking()
@@ -203,7 +222,8 @@ export class Engine implements HotIntake {
       clean = await within(runtime, drainMs * ABORT_SHARE, quiet)
     }
     const settled = await within(runtime, STORE_GRACE_MS, this.#settler.idle())
-    if (!settled) this.#settler.abandon()
+    // Whatever ends from here on is settled by nobody: its rights run out.
+    this.#settler.abandon()
     this.#hotClaims.close()
     clean &&= settled && closed
     const given = this.#lanes.stop(clean).catch((error: unknown) => {

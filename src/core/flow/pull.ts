@@ -10,7 +10,6 @@ import { describeError } from '../policy/failure.ts'
 import type { Runtime } from '../spi/index.ts'
 import { attemptNumber, type DeliveryResult } from './deliver.ts'
 import type { DestinationFlow } from './destination-flow.ts'
-import type { Settler } from './settle.ts'
 
 export interface PulledDelivery {
   readonly id: string
@@ -29,7 +28,7 @@ export interface Batch extends AsyncDisposable {
   fail(deliveryId: string, error: unknown): void
   /** Never again. */
   dead(deliveryId: string, error: unknown): void
-  /** Writes what was decided; what was not goes back unspent. */
+  /** Writes what was decided; what was not goes back unspent. Rejects with the ids that could not be written. */
   commit(): Promise<void>
   /** Gives everything back unspent. */
   rollback(): Promise<void>
@@ -38,12 +37,7 @@ export interface Batch extends AsyncDisposable {
 /** Reads before a fetch gives up: expansion or a sweep may have to come first. */
 const MAX_READS = 3
 
-export const fetchBatch = async (
-  flow: DestinationFlow,
-  settler: Settler,
-  runtime: Runtime,
-  limit: number,
-): Promise<Batch> => {
+export const fetchBatch = async (flow: DestinationFlow, runtime: Runtime, limit: number): Promise<Batch> => {
   let taken = await flow.dispatcher.take(limit)
   for (let i = 0; i < MAX_READS && taken.length === 0; i += 1) {
     await flow.poller.poll()
@@ -58,21 +52,17 @@ export const fetchBatch = async (
       },
     )
   }
-  return createBatch(flow, settler, runtime, taken)
+  return createBatch(flow, runtime, taken)
 }
 
-const createBatch = (
-  flow: DestinationFlow,
-  settler: Settler,
-  runtime: Runtime,
-  taken: readonly Delivery[],
-): Batch => {
+const createBatch = (flow: DestinationFlow, runtime: Runtime, taken: readonly Delivery[]): Batch => {
   const takenAt = runtime.monotonicNow()
   const byId = new Map(taken.map((delivery) => [delivery.id, delivery]))
   const decided = new Map<string, DeliveryResult>()
   let open = true
 
   const find = (id: string): Delivery => {
+    if (!open) throw new OutboxError(ERROR_CODES.conflict, 'this batch has ended; fetch another one')
     const delivery = byId.get(id)
     if (delivery) return delivery
     throw new OutboxError(ERROR_CODES.notFound, `delivery ${id} is not part of this batch`, {
@@ -94,8 +84,16 @@ const createBatch = (
   const end = async (): Promise<void> => {
     if (!open) return
     open = false
+    const settling = [...decided.keys()].map(async (id) => ({ id, settled: await flow.settled(id) }))
     for (const delivery of taken) flow.dispatcher.conclude(delivery, decided.get(delivery.id) ?? null)
-    await settler.idle()
+    const unwritten = (await Promise.all(settling)).filter(({ settled }) => settled !== 'written')
+    if (unwritten.length === 0) return
+    throw new OutboxError(
+      ERROR_CODES.conflict,
+      `${unwritten.length} of ${taken.length} decisions were not written, because the right to the deliveries was ` +
+        'lost meanwhile (the lease ran out, or the outbox was stopped); whoever has it now delivers them again',
+      { deliveryIds: unwritten.map(({ id }) => id) },
+    )
   }
   const rollback = async (): Promise<void> => {
     if (open) decided.clear()
@@ -110,7 +108,8 @@ const createBatch = (
       run: delivery.run,
     })),
     ack(...ids) {
-      for (const id of ids.length === 0 ? byId.keys() : ids) decided.set(find(id).id, { verdict: 'done' })
+      for (const id of ids.length === 0 ? [...byId.keys()] : ids)
+        decided.set(find(id).id, { verdict: 'done' })
     },
     fail: (id, error) => decide(id, 'retry', error),
     dead: (id, error) => decide(id, 'dead', error),

@@ -60,6 +60,10 @@ export class Settler {
   }
 
   add(settlement: Settlement, done: (settled: Settled) => void): void {
+    if (this.#abandoned) {
+      done('refused')
+      return
+    }
     this.#buffer.push({ settlement, done })
     this.#unwritten += 1
     this.#scheduleFlush()
