@@ -63,6 +63,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly #rounds = new Set<Engine>()
   #lifeCycle: Promise<unknown> = Promise.resolve()
   #closing: Promise<void> | null = null
+  #notedNotStarted = false
   #once: Promise<unknown> = Promise.resolve()
   /** Runs things outside of whatever transaction or request somebody is in who publishes. */
   readonly #detached = AsyncLocalStorage.snapshot() as Detached
@@ -85,7 +86,18 @@ class OutboxCore<Tx, E> implements HotIntake {
   // ---------------------------------------------------------------------------------------- hot intake
 
   routes(type: string): ReturnType<HotIntake['routes']> {
+    if (this.#engine === null) this.#noteNotStarted()
     return this.#engine?.routes(type) ?? null
+  }
+
+  /** Forgetting `start` looks like a listener that does not work. */
+  #noteNotStarted(): void {
+    if (this.#notedNotStarted || this.#destinations.served().length === 0) return
+    this.#notedNotStarted = true
+    this.#logger.log(
+      'info',
+      'published while not started: stored, and delivered once a process calls start()',
+    )
   }
 
   admits(destination: string): boolean {

@@ -208,3 +208,19 @@ describe('listeners', () => {
     await outbox.close()
   })
 })
+
+describe('what would otherwise vanish without a word', () => {
+  it('is logged once: an event that nobody hears, and a start that was forgotten', async () => {
+    const messages: string[] = []
+    const outbox = create({ logger: { log: (_level, message) => messages.push(message) } })
+    outbox.on('tick', () => undefined)
+    await publish(outbox, 1, 2)
+    await outbox.start()
+    for (let n = 0; n < 3; n += 1) {
+      await outbox.transaction((tx) => outbox.publish(tx, { type: 'tikc', payload: n }))
+    }
+    await outbox.close()
+    expect(messages.filter((message) => message.includes('not started'))).toHaveLength(1)
+    expect(messages.filter((message) => message.includes('no destination hears'))).toHaveLength(1)
+  })
+})

@@ -51,6 +51,8 @@ export interface Tally {
 
 /** After the drain, what was told to stop gets this share of the drain time to do so. */
 const ABORT_SHARE = 0.2
+/** Types that nobody hears are reported once each, up to this many. */
+const UNHEARD_LIMIT = 100
 /** For each of three waits on the database at the end. */
 const STORE_GRACE_MS = 2_000
 
@@ -65,6 +67,7 @@ export class Engine implements HotIntake {
   readonly #duties: DutyLoop[] = []
   readonly #quarantine = new Quarantine()
   readonly tally: Tally = { claimed: 0, done: 0, retried: 0, dead: 0 }
+  readonly #unheard = new Set<string>()
   #accepting = false
   #stopping: Promise<{ readonly clean: boolean }> | null = null
 
@@ -132,7 +135,18 @@ export class Engine implements HotIntake {
 
   routes(type: string): { readonly destinations: readonly string[]; readonly version: number } | null {
     if (!this.#accepting) return null
-    return { destinations: this.#routes.routes(type), version: this.#routes.version }
+    const destinations = this.#routes.routes(type)
+    if (destinations.length === 0) this.#noteUnheard(type)
+    return { destinations, version: this.#routes.version }
+  }
+
+  /** A mistyped event type would otherwise vanish without a word. */
+  #noteUnheard(type: string): void {
+    if (this.#unheard.has(type) || this.#unheard.size >= UNHEARD_LIMIT) return
+    this.#unheard.add(type)
+    this.#parts.logger.log('warn', 'no destination hears of this event type; it is stored and sent nowhere', {
+      type,
+    })
   }
 
   admits(destination: string): boolean {
