@@ -38,6 +38,27 @@ describe('defineEvent', () => {
     expect(() => defineEvent('a', { version: 2, upcast: { 1: 'x' as never } })).toThrow(/function/)
   })
 
+  it.each([
+    [{ versionn: 2 }, 'did you mean "version"?'],
+    [{ schema: 5 }, 'schema must be a Standard Schema'],
+    [{ schema: {} }, 'schema must be a Standard Schema'],
+    [{ key: 5 }, 'key must be a function'],
+    [{ aggregateId: 'orderId' }, 'aggregateId must be a function'],
+    [{ aggregate: 5 }, 'aggregate must be a name'],
+    [{ contentType: 5 }, 'contentType must be a media type'],
+    [{ upcast: 'x' }, 'upcast must be an object'],
+    [null, 'must be an object'],
+    ['x', 'must be an object'],
+  ])('refuses options that cannot work: %j', (options, text) => {
+    expect(() => defineEvent('order.placed', options as never)).toThrow(
+      expect.objectContaining({
+        code: 'POSTHASTE_INVALID_OPTION',
+        message: expect.stringMatching(/^defineEvent\("order\.placed"\).*/),
+      }),
+    )
+    expect(() => defineEvent('order.placed', options as never)).toThrow(text)
+  })
+
   it('takes JSON text for a type, an enum-like name or a definition', () => {
     const placed = defineEvent('order.placed', { version: 3 })
     expect(ofJson(placed, '{}')).toMatchObject({ type: 'order.placed', version: 3, json: '{}' })

@@ -4,6 +4,7 @@
  */
 import { InvalidOptionError } from './errors.ts'
 import { checkName } from './model/headers.ts'
+import { refuseUnknown } from './model/unknown-names.ts'
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts'
 
 /** Something with a name, such as a member of an enum-like object; strings and string enums work as they are. */
@@ -109,6 +110,16 @@ export type AnyEventDefinition = EventDefinition<string, any, any>
 
 const LAST_VERSION = 32_767
 
+const DEFINITION_NAMES: ReadonlySet<string> = new Set<keyof SchemaDefinitionOptions<StandardSchema>>([
+  'version',
+  'schema',
+  'aggregate',
+  'aggregateId',
+  'key',
+  'contentType',
+  'upcast',
+])
+
 export const nameOf = (named: Named): string => (typeof named === 'string' ? named : named?.name)
 
 export function defineEvent<Type extends string, S extends StandardSchema>(
@@ -123,6 +134,7 @@ export function defineEvent(
   type: string,
   options: CommonOptions<never> & { readonly schema?: StandardSchema | undefined } = {},
 ): AnyEventDefinition {
+  checkKinds(type, options)
   const version = options.version ?? 1
   const upcast = Object.freeze({ ...options.upcast })
   checkDefinition(type, version, upcast)
@@ -146,10 +158,37 @@ export function defineEvent(
   return Object.freeze(definition) as unknown as AnyEventDefinition
 }
 
-const checkDefinition = (type: unknown, version: number, upcast: Upcast): void => {
-  const refuse = (option: string, value: unknown, text: string): never => {
-    throw new InvalidOptionError(`defineEvent(${JSON.stringify(type)}): ${text}`, { option, value })
+const refuser =
+  (type: unknown) =>
+  (option: string, value: unknown, text: string): never => {
+    throw new InvalidOptionError(`defineEvent("${String(type)}"): ${text}`, { option, value })
   }
+
+/** Values of the wrong kind; otherwise they would be found out by the first publish. */
+const checkKinds = (type: unknown, options: unknown): void => {
+  refuseUnknown(`defineEvent("${String(type)}")`, options, DEFINITION_NAMES)
+  const refuse = refuser(type)
+  const { schema, key, aggregate, aggregateId, contentType, upcast } = options as Record<string, unknown>
+  const isSet = (value: unknown): boolean => value !== undefined && value !== null
+  if (isSet(schema)) {
+    const standard = (schema as Partial<StandardSchema>)['~standard']
+    if (typeof standard?.validate !== 'function')
+      refuse('schema', schema, 'schema must be a Standard Schema, such as one of zod, valibot or arktype')
+  }
+  for (const [name, value] of Object.entries({ key, aggregateId })) {
+    if (isSet(value) && typeof value !== 'function')
+      refuse(name, value, `${name} must be a function of the payload`)
+  }
+  if (isSet(aggregate) && typeof nameOf(aggregate as Named) !== 'string')
+    refuse('aggregate', aggregate, 'aggregate must be a name or an object with a name')
+  if (isSet(contentType) && typeof contentType !== 'string')
+    refuse('contentType', contentType, 'contentType must be a media type, such as application/json')
+  if (isSet(upcast) && typeof upcast !== 'object')
+    refuse('upcast', upcast, 'upcast must be an object of functions, one for each older version')
+}
+
+const checkDefinition = (type: unknown, version: number, upcast: Upcast): void => {
+  const refuse = refuser(type)
   try {
     checkName('type', type)
   } catch (error) {

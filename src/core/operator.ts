@@ -2,10 +2,13 @@
  * What a person or a script does to deliveries: look, send again, correct, give up, pause. Every act names who
  * did it and leaves an audit row; nothing here touches a delivery that is under way.
  */
+import { checkBoolean, shown } from './check-options.ts'
 import { ERROR_CODES, InvalidOptionError, OutboxError } from './errors.ts'
 import { type EventRecord, JSON_CONTENT_TYPE } from './model/event.ts'
 import { checkHeaders } from './model/headers.ts'
 import { checkBinary, serialisePayload } from './model/payload.ts'
+import { refuseUnknown } from './model/unknown-names.ts'
+import { isUuid } from './model/uuid.ts'
 import { boundedNumber, type ResolvedOptions } from './options.ts'
 import type {
   CleanupResult,
@@ -69,20 +72,39 @@ const HOUR_MS = 3_600_000
 const DEFAULT_LIMIT = 1_000
 const CLEANUP_STEP = 1_000
 
+const TARGET_NAMES: ReadonlySet<string> = new Set<keyof Target>([
+  'deliveryIds',
+  'eventIds',
+  'destination',
+  'type',
+  'key',
+  'tenantId',
+  'limit',
+])
+const ACT_NAMES: ReadonlySet<string> = new Set<keyof Act>(['actor', 'reason'])
+const EDIT_NAMES: ReadonlySet<string> = new Set<keyof EventEdit>(['payload', 'headers'])
+const CLEANUP_NAMES: ReadonlySet<string> = new Set<keyof CleanupOptions>(['before', 'limit', 'includeDead'])
+
 export const createOperator = (parts: OperatorParts): Operator => {
   const { store, options, runtime, ready, changed } = parts
-  const actOf = (act: Act | undefined): OperatorAct => ({
-    actor: act?.actor ?? runtime.processName,
-    reason: act?.reason ?? null,
-  })
+  const actOf = (act: Act | undefined): OperatorAct => {
+    if (act === undefined || act === null) return { actor: runtime.processName, reason: null }
+    refuseUnknown('act', act, ACT_NAMES)
+    const { actor, reason } = act
+    return {
+      actor: optionalText('actor', actor) ?? runtime.processName,
+      reason: optionalText('reason', reason) ?? null,
+    }
+  }
   const operate = async (
     kind: 'redrive' | 'replay' | 'discard',
     target: Target,
     act: Act | undefined,
   ): Promise<number> => {
     const checked = checkTarget(target)
+    const by = actOf(act)
     await ready()
-    const count = await store.operations[kind](checked, actOf(act))
+    const count = await store.operations[kind](checked, by)
     await changed()
     return count
   }
@@ -91,8 +113,10 @@ export const createOperator = (parts: OperatorParts): Operator => {
     change: { readonly paused?: boolean; readonly ratePerSecond?: number | null },
     act: Act | undefined,
   ): Promise<void> => {
+    const by = actOf(act)
+    requireText('destination', name)
     await ready()
-    await store.registry.configure(name, change, actOf(act))
+    await store.registry.configure(name, change, by)
     await changed()
   }
   return {
@@ -105,15 +129,19 @@ export const createOperator = (parts: OperatorParts): Operator => {
       if (ratePerSecond !== null) boundedNumber('ratePerSecond', ratePerSecond, [0.001, 10_000_000], false)
       await configure(destination, { ratePerSecond }, act)
     },
-    async edit(deliveryId, change, act) {
+    async edit(givenId, change, act) {
+      const deliveryId = checkId('deliveryId', givenId)
+      refuseUnknown('change', change, EDIT_NAMES)
+      const by = actOf(act)
       await ready()
       const original = await findEvent(store, deliveryId)
       const replacement = applyEdit(original, change, options, parts.newId(), runtime.wallNow())
-      await store.operations.edit(deliveryId, replacement, parts.newId(), actOf(act))
+      await store.operations.edit(deliveryId, replacement, parts.newId(), by)
       await changed()
       return replacement.id
     },
     async cleanup(given = {}) {
+      checkCleanup(given)
       const limit = boundedNumber('limit', given.limit ?? 10_000, [1, 1_000_000])
       await ready()
       return await cleanupInSteps(store, options, runtime, given, limit)
@@ -121,7 +149,37 @@ export const createOperator = (parts: OperatorParts): Operator => {
   }
 }
 
+const refuse = (option: string, value: unknown, text: string): never => {
+  throw new InvalidOptionError(`${option} ${text}`, { option, value })
+}
+
+const requireText = (option: string, value: unknown): string =>
+  typeof value === 'string' ? value : refuse(option, value, `must be text, not ${shown(value)}`)
+
+const optionalText = (option: string, value: unknown): string | undefined =>
+  value === undefined || value === null ? undefined : requireText(option, value)
+
+/** In lower case, as ids are stored. */
+const checkId = (option: string, value: unknown): string =>
+  isUuid(value) ? value.toLowerCase() : refuse(option, value, `must be a UUID, not ${shown(value)}`)
+
+const checkIds = (option: string, value: unknown): readonly string[] =>
+  Array.isArray(value)
+    ? value.map((id: unknown, index) => checkId(`${option}[${index}]`, id))
+    : refuse(option, value, `must be a list of UUIDs, not ${shown(value)}`)
+
+const checkCleanup = (given: CleanupOptions): void => {
+  refuseUnknown('cleanup', given, CLEANUP_NAMES)
+  const before: unknown = given.before
+  if (before !== undefined && !(before instanceof Date && !Number.isNaN(before.getTime()))) {
+    refuse('before', before, 'must be a valid Date; leave it out to clean by the retention')
+  }
+  checkBoolean('includeDead', given.includeDead)
+}
+
+/** A name that is not known would be a filter that does not filter, so nothing is done with such a target. */
 const checkTarget = (target: Target): OperationTarget => {
+  refuseUnknown('target', target, TARGET_NAMES)
   const { limit = DEFAULT_LIMIT, ...filter } = target
   boundedNumber('limit', limit, [1, 100_000])
   if (Object.values(filter).every((value) => value === undefined)) {
@@ -130,7 +188,14 @@ const checkTarget = (target: Target): OperationTarget => {
       { option: 'target', value: target },
     )
   }
-  return { ...filter, limit }
+  const { deliveryIds, eventIds, ...texts } = filter
+  for (const [name, value] of Object.entries(texts)) if (value !== undefined) requireText(name, value)
+  return {
+    ...texts,
+    ...(deliveryIds === undefined ? {} : { deliveryIds: checkIds('deliveryIds', deliveryIds) }),
+    ...(eventIds === undefined ? {} : { eventIds: checkIds('eventIds', eventIds) }),
+    limit,
+  }
 }
 
 const findEvent = async (store: Store, deliveryId: string): Promise<EventRecord> => {

@@ -2,6 +2,7 @@
  * Everything a user can set, with its default, unit and bound in one place. `resolveOptions` is pure and
  * runs before anything else: the stages get resolved values only.
  */
+import { checkOptions, shown } from './check-options.ts'
 import { InvalidOptionError } from './errors.ts'
 import type { EventRecord, OutboxEvent } from './model/event.ts'
 import { checkName } from './model/headers.ts'
@@ -229,7 +230,7 @@ export const boundedNumber = (
   if (!ok || (integer && !Number.isInteger(value))) {
     const kind = integer ? 'a whole number' : 'a number'
     throw new InvalidOptionError(
-      `${option} must be ${kind} from ${lowest} to ${highest}, not ${String(value)}`,
+      `${option} must be ${kind} from ${lowest} to ${highest}, not ${shown(value)}`,
       {
         option,
         value,
@@ -241,7 +242,7 @@ export const boundedNumber = (
 
 const oneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T => {
   if (!allowed.includes(value as T)) {
-    throw new InvalidOptionError(`${option} must be one of ${allowed.join(', ')}, not ${String(value)}`, {
+    throw new InvalidOptionError(`${option} must be one of ${allowed.join(', ')}, not ${shown(value)}`, {
       option,
       value,
     })
@@ -289,6 +290,7 @@ export const resolveDestination = (
 }
 
 export const resolveOptions = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOptions => {
+  checkOptions(given)
   const numbers = {} as Record<NumericOption, number>
   for (const [name, bounds] of Object.entries(BOUNDS) as [NumericOption, readonly [number, number]][]) {
     numbers[name] = boundedNumber(name, given[name] ?? DEFAULTS[name], bounds)
@@ -306,7 +308,7 @@ export const resolveOptions = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOpti
   }
   for (const name of given.serve ?? []) {
     if (!destinations.has(name) && name !== 'local') {
-      throw new InvalidOptionError(`serve names "${name}", which is not declared in destinations`, {
+      throw new InvalidOptionError(`serve names "${shown(name)}", which is not declared in destinations`, {
         option: 'serve',
         value: name,
       })

@@ -14,6 +14,7 @@ import {
 import { InvalidEventError } from '../errors.ts'
 import { type Headers, JSON_CONTENT_TYPE } from '../model/event.ts'
 import { checkHeaders, checkName, type NameKind } from '../model/headers.ts'
+import { findUnknown, hintFor } from '../model/unknown-names.ts'
 import type { Due } from '../spi/index.ts'
 
 const LAST_VERSION = 32_767
@@ -118,6 +119,33 @@ const contentOf = (draft: Draft): CheckedDraft['content'] => {
   return { json: draft.json }
 }
 
+/** Those of a caller, and `definition`, by which a draft remembers what made it. */
+const FIELDS: ReadonlySet<string> = new Set<keyof DraftOptions | 'type' | 'payload' | 'json' | 'definition'>([
+  'type',
+  'payload',
+  'json',
+  'definition',
+  'id',
+  'key',
+  'aggregateType',
+  'aggregateId',
+  'tenantId',
+  'headers',
+  'delayMs',
+  'dueAt',
+  'idempotencyKey',
+  'occurredAt',
+  'contentType',
+  'version',
+])
+
+/** A misspelt `idempotencyKey` would be an event that is published twice. */
+const refuseUnknownFields = (draft: object): void => {
+  const unknown = findUnknown(draft, FIELDS)
+  if (unknown === null) return
+  throw refuse(unknown.slice(0, 64), 'unknown-field', `is not a field of an event${hintFor(unknown, FIELDS)}`)
+}
+
 export interface DraftRules {
   readonly wallNow: number
   readonly validateHeaders: boolean
@@ -131,6 +159,7 @@ export const checkDraft = (draft: Draft, rules: DraftRules): CheckedDraft => {
       `must be a draft or { type, payload }, not ${draft === null ? 'null' : typeof draft}`,
     )
   }
+  refuseUnknownFields(draft)
   const definition = definitionOf(draft)
   const { aggregateType, key, aggregateId } = draft
   return {

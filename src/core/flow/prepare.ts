@@ -15,6 +15,8 @@ import { isPromise, requireSync, validatePayload } from './validate-payload.ts'
 
 /** Most events of one call; more would be one statement of unbounded size in the caller's transaction. */
 export const MAX_EVENTS_PER_CALL = 10_000
+/** Most payload bytes of one call: a statement is built in memory, and far beyond this it cannot be built at all. */
+export const MAX_BYTES_PER_CALL = 64 * 1_048_576
 
 export interface PreparedEvent {
   readonly record: EventRecord
@@ -113,11 +115,23 @@ export const createPreparer = (
     return { record, due, delayed, idempotencyKey, isNew: draft.id === null && idempotencyKey === null }
   }
 
-  const completeAll = (valid: readonly Valid[], now: number, many: boolean): PreparedEvents =>
-    withoutRepeats(
-      valid.map((one, index) => placed(index, many, () => complete(one, now))),
-      many,
-    )
+  const completeAll = (valid: readonly Valid[], now: number, many: boolean): PreparedEvents => {
+    let total = 0
+    const prepared = valid.map((one, index) => {
+      const event = placed(index, many, () => complete(one, now))
+      total += event.record.size
+      // While they are written, so that a call of many gigabytes ends after the first few megabytes.
+      if (total > MAX_BYTES_PER_CALL) {
+        throw refuse(
+          'events',
+          'too-large',
+          `have more than ${MAX_BYTES_PER_CALL} bytes of payload together; publish them in several calls`,
+        )
+      }
+      return event
+    })
+    return withoutRepeats(prepared, many)
+  }
 
   const begin = (drafts: readonly Draft[], many: boolean, settle: (draft: CheckedDraft) => unknown) => {
     if (!Array.isArray(drafts)) throw refuse('events', 'not-a-list', 'must be an array of events')

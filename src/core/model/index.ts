@@ -1,4 +1,5 @@
 export * from './delivery.ts'
 export * from './event.ts'
 export * from './lane.ts'
+export { refuseUnknown } from './unknown-names.ts'
 export * from './uuid.ts'

@@ -27,6 +27,11 @@ describe('options of the SQLite store', () => {
       { file: 'x.db', busyTimeoutMs: -1 },
       { file: 'x.db', busyTimeoutMs: 1.5 },
       { file: 'x.db', busyTimeoutMs: 600_001 },
+      { file: 'x.db', prefx: 'a_' },
+      { file: 'x.db', onStatement: 5 },
+      undefined,
+      null,
+      'x.db',
     ]
     for (const given of refused)
       expect(() => resolveSqliteOptions(given as never)).toThrow(InvalidOptionError)

@@ -1,5 +1,6 @@
 /** What a user can set, with defaults, units and bounds; checked when the store is built, before any I/O. */
 import { InvalidOptionError } from '../../core/errors.ts'
+import { refuseUnknown } from '../../core/model/index.ts'
 import { checkPrefix } from '../sql/identifiers.ts'
 import type { SqliteDriver } from './drivers.ts'
 
@@ -44,11 +45,33 @@ const checkBusyTimeout = (value: unknown): number => {
   })
 }
 
+const NAMES: ReadonlySet<string> = new Set<keyof SqliteFileOptions | keyof SqliteDatabaseOptions<object>>([
+  'file',
+  'database',
+  'driver',
+  'prefix',
+  'busyTimeoutMs',
+  'onStatement',
+])
+
+const checkOnStatement = (value: unknown): void => {
+  if (value === undefined || value === null || typeof value === 'function') return
+  throw new InvalidOptionError(
+    `onStatement must be a function of the statement's text, not ${typeof value}`,
+    {
+      option: 'onStatement',
+      value,
+    },
+  )
+}
+
 const DRIVERS: readonly SqliteDriver[] = ['node:sqlite', 'better-sqlite3', 'libsql']
 
 export const resolveSqliteOptions = (
   given: SqliteFileOptions | SqliteDatabaseOptions<object>,
 ): ResolvedSqliteOptions => {
+  refuseUnknown('sqliteStore', given, NAMES)
+  checkOnStatement(given.onStatement)
   const file = 'file' in given ? given.file : undefined
   const database = 'database' in given ? given.database : undefined
   if ((file === undefined) === (database === undefined)) {

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest'
+import { memoryStore } from '../stores/memory/index.ts'
+import { createOutbox } from './outbox.ts'
+import { NOOP_METRICS } from './runtime/metrics.ts'
+
+const create = (given: unknown) => createOutbox(given as never)
+const withOption = (option: object) => create({ store: memoryStore(), ...option })
+const withDestination = (option: object) => withOption({ destinations: { a: { events: ['*'], ...option } } })
+const refused = (text: string) =>
+  expect.objectContaining({ code: 'POSTHASTE_INVALID_OPTION', message: expect.stringContaining(text) })
+
+describe('createOutbox refuses names that it does not know', () => {
+  it.each([
+    [{ destinatons: {} }, 'did you mean "destinations"?'],
+    [{ pollIntervalMS: 50 }, 'did you mean "pollIntervalMs"?'],
+    [{ somethingElse: undefined }, 'createOutbox does not know "somethingElse"; there are: store, '],
+    [{ destinations: { a: { events: ['*'], concurency: 1 } } }, 'did you mean "concurrency"?'],
+    [{ destinations: { a: { events: ['*'], breaker: { treshold: 1 } } } }, 'did you mean "threshold"?'],
+  ])('%j', (option, text) => {
+    expect(() => withOption(option)).toThrow(refused(text))
+  })
+})
+
+describe('createOutbox refuses values of the wrong kind', () => {
+  it.each(['migrate', 'validate', 'validateJson', 'validateHeaders', 'pollerEnabled'])('%s', (name) => {
+    for (const value of ['false', 'no', 0, {}]) {
+      expect(() => withOption({ [name]: value })).toThrow(refused(`${name} must be true or false`))
+    }
+    expect(() => withOption({ [name]: false })).not.toThrow()
+  })
+
+  it.each([
+    [{ retry: 5 }, 'retry must be a retry policy'],
+    [{ retry: { computeDelayMs: () => 1 } }, 'retry.maxAttempts must be a number'],
+    [{ onFailure: 5 }, 'onFailure must be a function'],
+    [{ classify: 'x' }, 'classify must be a function'],
+    [{ logger: 5 }, 'logger must be a logger'],
+    [{ logger: {} }, 'lacks the method log'],
+    [{ metrics: {} }, 'lacks the method hotEnqueued'],
+    [{ runtime: {} }, 'lacks the method wallNow'],
+    [{ transactions: {} }, 'transactions must be the transactions of a data-access library'],
+    [{ serve: 'local' }, 'serve must be a list'],
+    [{ serve: [{}] }, 'serve names "an object"'],
+    [{ destinations: 'x' }, 'destinations must be an object'],
+    [{ destinations: [] }, 'destinations must be an object'],
+    [{ destinations: { a: null } }, 'destinations.a must be an object'],
+    [{ destinations: { a: {} } }, 'destinations.a.events must be a list'],
+    [{ drainMs: Object.create(null) }, 'drainMs must be a whole number'],
+  ])('%j', (option, text) => {
+    expect(() => withOption(option)).toThrow(refused(text))
+  })
+
+  it.each([
+    [{ to: {} }, 'destinations.a.to must be a publisher'],
+    [{ to: 'kafka' }, 'lacks the method send'],
+    [{ to: { send: () => [], maxBatch: 'all' } }, 'destinations.a.to.maxBatch must be a number'],
+    [{ topic: 5 }, 'destinations.a.topic must be text or a function'],
+    [{ events: [] }, 'destinations.a.events is empty'],
+    [{ events: 'x' }, 'destinations.a.events must be a list'],
+    [{ events: [null] }, 'pattern must be a non-empty string'],
+    [{ breaker: 5 }, 'destinations.a.breaker must be an object'],
+    [{ breaker: { threshold: 0 } }, 'breaker.threshold must be a whole number from 1 to 1000'],
+    [{ retry: 5 }, 'destinations.a.retry must be a retry policy'],
+    [{ classify: 'x' }, 'destinations.a.classify must be a function'],
+    [{ paused: 'no' }, 'destinations.a.paused must be true or false'],
+  ])('of a destination: %j', (option, text) => {
+    expect(() => withDestination(option)).toThrow(refused(text))
+  })
+
+  it.each([
+    [undefined],
+    [null],
+    ['x'],
+    [{}],
+    [{ store: {} }],
+    [{ store: 'memory' }],
+    [{ store: { insert() {} } }],
+  ])('when there is no store: %j', (given) => {
+    expect(() => create(given)).toThrow(refused(''))
+  })
+
+  it('but takes metrics that lack the newest names', () => {
+    const { suspects: _, ...older } = NOOP_METRICS
+    expect(() => withOption({ metrics: older })).not.toThrow()
+  })
+})
