@@ -1,4 +1,5 @@
 /** The same journeys on the stores themselves: what is offered is exactly what a reader of the tables would find. */
+import Database from 'libsql'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createPublishing, type PublishingParts } from '../../src/core/flow/transactions-api.ts'
 import { resolveOptions } from '../../src/core/options.ts'
@@ -148,6 +149,30 @@ describe.each(stores)('publishing on %s', (_name, create) => {
     expect(intake.types).toEqual(['a', 'b'])
   })
 
+  it('takes the retry of a draft with an id and an idempotency key for what it is', async () => {
+    const world = await create()
+    const { outbox, intake } = world
+    const id = '018f0000-0000-7000-8000-0000000000ab'
+    const draft = event('a', { id, idempotencyKey: 'k' })
+    const publish = () => outbox.transaction((tx) => outbox.publish(tx, draft))
+    expect([await publish(), await publish()]).toEqual([id, id])
+    expect(await types(world)).toEqual(['a'])
+    expect(intake.types).toEqual(['a'])
+  })
+
+  it('leaves the idempotency key free when a publish failed and the transaction went on', async () => {
+    const world = await create()
+    const { outbox } = world
+    const id = '018f0000-0000-7000-8000-0000000000ab'
+    await outbox.transaction((tx) => outbox.publish(tx, event('first', { id })))
+    await outbox.transaction(async (tx) => {
+      const failing = outbox.publish(tx, event('a', { id, idempotencyKey: 'k' }))
+      await expect(failing).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+    })
+    await outbox.transaction((tx) => outbox.publish(tx, event('a', { idempotencyKey: 'k' })))
+    expect(await types(world)).toEqual(['first', 'a'])
+  })
+
   it('does not claim a row that was there already under an id of the caller’s', async () => {
     const world = await create()
     const { outbox, intake } = world
@@ -177,5 +202,21 @@ describe.each(stores)('publishing on %s', (_name, create) => {
     const stored = await world.stored()
     expect(stored).toHaveLength(500)
     expect(new Set(stored.map((delivery) => delivery.status))).toEqual(new Set(['scheduled']))
+  })
+})
+
+describe('publishing on an SQLite handle of the application’s own', () => {
+  it('claims nothing at birth, because a savepoint may be undone on the raw handle', async () => {
+    const database = new Database(':memory:')
+    const { outbox, intake, stored } = await open(sqliteStore({ database }))
+    await outbox.transaction(async (tx) => {
+      database.exec('SAVEPOINT z')
+      await outbox.publish(tx, event('undone'))
+      database.exec('ROLLBACK TO z')
+      await outbox.publish(tx, event('kept'))
+    })
+    expect((await stored()).map(({ type }) => type)).toEqual(['kept'])
+    // Without a token a row is looked up before it is sent, and the one that is gone is not sent.
+    expect(intake.offered.map(({ token }) => token)).toEqual([null, null])
   })
 })

@@ -201,6 +201,44 @@ describe('a transaction that SQLite rolled back by itself', () => {
   })
 })
 
+describe('a loop of transactions', () => {
+  const ticking = async (work: () => Promise<unknown>): Promise<number> => {
+    let turns = 0
+    const timer = setInterval(() => {
+      turns += 1
+    }, 1)
+    await work()
+    clearInterval(timer)
+    return turns
+  }
+
+  /** Long enough for the mutex to notice, however fast the machine is. */
+  const busy = (): void => {
+    const until = performance.now() + 2
+    while (performance.now() < until);
+  }
+
+  const publishSlowly = (store: Store<SqliteHandle, SqlExecutor>) =>
+    store.transactions.run(async (tx) => {
+      busy()
+      await store.insert(store.transactions.executor(tx), insertRequest(event()))
+    })
+
+  it('leaves timers their turn, one after another', async () => {
+    const store = await openFile()
+    const turns = await ticking(async () => {
+      for (let i = 0; i < 50; i++) await publishSlowly(store)
+    })
+    expect(turns).toBeGreaterThan(0)
+  })
+
+  it('leaves timers their turn, all at once', async () => {
+    const store = await openFile()
+    const turns = await ticking(() => Promise.all(Array.from({ length: 50 }, () => publishSlowly(store))))
+    expect(turns).toBeGreaterThan(0)
+  })
+})
+
 describe('the store beside the application', () => {
   it('never writes inside a transaction that the application began, also in memory', async () => {
     const { store, database } = await openBeside(':memory:')

@@ -53,9 +53,10 @@ export class PublishAt<E> {
       return published.ids
     }
     const { scope } = place
+    const observation = place.transactions.savepointsUnseen === true ? 'doubtful' : 'observed'
     const published = await scope.insert(place.frame, () => {
       const executor = place.transactions.executor(place.tx)
-      return stage.insert(executor, stage.plan(prepared, 'observed', scope.budget))
+      return stage.insert(executor, stage.plan(prepared, observation, scope.budget))
     })
     return published.ids
   }

@@ -7,6 +7,12 @@ export interface Transactions<Tx, E> {
   readonly library: string
 
   /**
+   * The application holds a raw handle of the same connection, so a savepoint can be undone behind our back.
+   * What was published is then looked up before it is sent.
+   */
+  readonly savepointsUnseen?: boolean
+
+  /**
    * Runs `fn` in a new transaction. Resolves only after the database confirmed the commit. Rejects with
    * what `fn` threw after a rollback; with code POSTHASTE_COMMIT_ROLLED_BACK when COMMIT answered ROLLBACK;
    * with POSTHASTE_COMMIT_UNKNOWN when the answer was lost. The handle is unusable afterwards.

@@ -22,6 +22,7 @@ export class TransactionLog implements OpenDraw {
   readonly dedup = new Map<string, string>()
   readonly data = new Map<string, unknown>()
   readonly eventIds = new Set<string>()
+  readonly deliveryIds = new Set<string>()
   firstSeq: bigint | null = null
   over = false
 
@@ -46,6 +47,7 @@ export class TransactionLog implements OpenDraw {
     this.dedup.clear()
     this.data.clear()
     this.eventIds.clear()
+    this.deliveryIds.clear()
     for (const entry of this.entries) this.#derive(entry)
     for (const entry of undone) if (entry.kind === 'observer') entry.rolledBack()
   }
@@ -69,6 +71,7 @@ export class TransactionLog implements OpenDraw {
 
   #derive(entry: LogEntry): void {
     if (entry.kind === 'data') this.data.set(entry.key, entry.value)
+    if (entry.kind === 'delivery') this.deliveryIds.add(entry.row.id)
     if (entry.kind !== 'event') return
     this.eventIds.add(entry.event.record.id)
     if (entry.dedupKey !== null) this.dedup.set(entry.dedupKey, entry.event.record.id)

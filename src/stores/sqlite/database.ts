@@ -5,7 +5,7 @@
  * locks itself: it is told "busy" at once, and the wait happens here, asynchronously.
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import type { StoreContext } from '../../core/spi/index.ts'
+import type { Runtime, StoreContext } from '../../core/spi/index.ts'
 import type { SqliteConnection } from './connection.ts'
 import { isBusy, storeErrorOf } from './errors.ts'
 import { type OpenDatabase, openDatabase } from './open-database.ts'
@@ -13,6 +13,9 @@ import type { ResolvedSqliteOptions } from './options.ts'
 import type { Release } from './write-mutex.ts'
 
 const LONGEST_PAUSE_MS = 40
+
+/** How long one turn of the event loop may go from write to write before everything else gets a turn. */
+const TURN_BUDGET_MS = 10
 
 /** What waiting for a lock looks like to `retrying`, for locks that SQLite itself does not see. */
 export class LockedError extends Error {
@@ -25,6 +28,8 @@ export class SqliteDatabase {
   readonly place: string
   #state: OpenDatabase | null = null
   #opening: Promise<void> | null = null
+  /** The turn of the event loop in which writes were granted; null as soon as it is over. */
+  #turn: { readonly startedAt: number; readonly over: Promise<void> } | null = null
 
   constructor(options: ResolvedSqliteOptions) {
     this.options = options
@@ -87,7 +92,10 @@ export class SqliteDatabase {
     const { mutex, context } = this.#opened()
     const { busyTimeoutMs } = this.options
     const release = await mutex.acquire(busyTimeoutMs, context.runtime)
-    if (release !== null) return release
+    if (release !== null) {
+      await this.#leaveRoom(context.runtime)
+      return release
+    }
     throw new StoreError(
       ERROR_CODES.storeBusy,
       `${this.place} was busy with another transaction of this process for ${busyTimeoutMs} ms. ` +
@@ -110,6 +118,20 @@ export class SqliteDatabase {
         await new Promise<void>((wake) => runtime.schedule(Math.min(left, jittered), wake))
       }
     }
+  }
+
+  /**
+   * A synchronous driver finishes everything in microtasks, so a loop of transactions would keep timers, and with
+   * them the renewal of lanes, from ever running.
+   */
+  #leaveRoom(runtime: Runtime): Promise<void> | undefined {
+    const now = runtime.monotonicNow()
+    if (this.#turn !== null) return now - this.#turn.startedAt > TURN_BUDGET_MS ? this.#turn.over : undefined
+    const over = runtime.yield().then(() => {
+      this.#turn = null
+    })
+    this.#turn = { startedAt: now, over }
+    return undefined
   }
 
   async #underMutex<T>(work: () => Promise<T>): Promise<T> {

@@ -17,7 +17,7 @@ import type {
   StoreContext,
 } from '../../core/spi/index.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
-import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
+import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
 import { SqliteDatabase } from './database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
 import { schemaRole } from './schema.ts'
@@ -26,7 +26,7 @@ import * as claims from './statements/claim.ts'
 import * as cleaning from './statements/cleanup.ts'
 import * as extending from './statements/extend.ts'
 import * as holding from './statements/hold.ts'
-import { insertResult, insertStatements } from './statements/insert.ts'
+import { insertResult, insertStatements, undoStatements } from './statements/insert.ts'
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
@@ -85,9 +85,16 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   }
 
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
+    // Without an await in between, no other publish of the same transaction can come between the statements.
+    if (executor.runSync !== undefined) return this.insertSync(executor, request)
+    const statements = insertStatements(this.#tables, request)
     const answers: (readonly SqlRow[] | undefined)[] = []
-    for (const { sql, params } of insertStatements(this.#tables, request))
-      answers.push(await executor.run(sql, params))
+    try {
+      for (const { sql, params } of statements) answers.push(await executor.run(sql, params))
+    } catch (error) {
+      if (answers.length > 0) await this.#undo(executor, statements)
+      throw error
+    }
     return insertResult(request, answers)
   }
 
@@ -100,10 +107,29 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
       )
     }
     const statements = insertStatements(this.#tables, request)
-    return insertResult(
-      request,
-      statements.map(({ sql, params }) => runSync(sql, params)),
-    )
+    const answers: (readonly SqlRow[] | undefined)[] = []
+    try {
+      for (const { sql, params } of statements) answers.push(runSync(sql, params))
+    } catch (error) {
+      if (answers.length > 0) this.#undoSync(runSync, statements)
+      throw error
+    }
+    return insertResult(request, answers)
+  }
+
+  // An undo that fails hides nothing: the first error is the one to report, and a transaction that SQLite has
+  // rolled back by itself has nothing left to take back.
+
+  async #undo(executor: SqlExecutor, statements: readonly SqlStatement[]): Promise<void> {
+    try {
+      for (const { sql, params } of undoStatements(this.#tables, statements)) await executor.run(sql, params)
+    } catch {}
+  }
+
+  #undoSync(runSync: NonNullable<SqlExecutor['runSync']>, statements: readonly SqlStatement[]): void {
+    try {
+      for (const { sql, params } of undoStatements(this.#tables, statements)) runSync(sql, params)
+    } catch {}
   }
 }
 

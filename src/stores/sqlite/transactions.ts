@@ -54,6 +54,11 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     return driver ?? ('database' in source ? (driverOf(source.database) ?? 'sqlite') : 'sqlite')
   }
 
+  /** The handle we hand out refuses savepoints, but the application still has its own. */
+  get savepointsUnseen(): boolean {
+    return 'database' in this.#database.options.source
+  }
+
   async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
     const open = await this.begin()
     let result: T

@@ -30,7 +30,7 @@ export interface Published {
 
 /** What a case may say about the event and the delivery that it publishes. */
 export type PublishOverrides = Partial<
-  Omit<NewEvent, 'id'> & Pick<NewDelivery, 'destination' | 'lane' | 'due' | 'token'> & { hotLeaseMs: number }
+  NewEvent & Pick<NewDelivery, 'destination' | 'lane' | 'due' | 'token'> & { hotLeaseMs: number }
 >
 
 /** A store under test and how to publish through it. */

@@ -4,6 +4,7 @@
  */
 import { claimTopic } from './store/claim.ts'
 import { clockTopic } from './store/clock.ts'
+import { idempotencyTopic } from './store/idempotency.ts'
 import { insertTopic } from './store/insert.ts'
 import { inspectionTopic } from './store/inspection.ts'
 import { lanesTopic } from './store/lanes.ts'
@@ -24,6 +25,7 @@ const TOPICS: readonly Topic[] = [
   schemaTopic,
   transactionsTopic,
   insertTopic,
+  idempotencyTopic,
   lanesTopic,
   readTopic,
   claimTopic,

@@ -4,30 +4,62 @@ import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../.
 import { type DeliveryRow, type EventRow, newDeliveryRow } from '../rows.ts'
 import { assertOpen, type MemoryTransaction, type TransactionLog } from '../transactions.ts'
 
-/** Draws the numbers at once, as a database's sequence does; the rows themselves appear at commit. */
+/**
+ * Draws the numbers at once, as a database's sequence does; the rows themselves appear at commit. Everything is
+ * checked before the first row is written: the caller may catch the error and commit.
+ */
 export const insert = (tx: MemoryTransaction, request: InsertRequest): InsertResult => {
   const log = assertOpen(tx)
+  const { firsts, duplicates } = sortOut(log, request.events)
+  for (const delivery of request.deliveries) checkDelivery(log, delivery, firsts, duplicates)
   const now = log.database.now()
-  const duplicates = new Map<string, string>()
   const written = new Map<string, bigint>()
-  const repeated = new Set<string>()
-  for (const event of request.events) {
-    const first = firstOfSameKey(log, event)
-    if (first !== undefined && first !== event.id) duplicates.set(event.id, first)
-    else if (log.eventIds.has(event.id) || log.database.events.has(event.id)) repeated.add(event.id)
-    else written.set(event.id, writeEvent(log, event, now))
-  }
+  for (const event of firsts.values()) written.set(event.id, writeEvent(log, event, now))
   for (const delivery of request.deliveries) {
-    if (duplicates.has(delivery.eventId) || repeated.has(delivery.eventId)) continue
     const seq = written.get(delivery.eventId)
-    if (seq === undefined) {
-      const message = `delivery ${delivery.id} belongs to event ${delivery.eventId}, which is not part of this insert`
-      throw new StoreError(ERROR_CODES.notFound, message)
-    }
-    log.append({ kind: 'delivery', row: toRow(delivery, seq, now, request.hotLeaseMs) })
+    if (seq !== undefined)
+      log.append({ kind: 'delivery', row: toRow(delivery, seq, now, request.hotLeaseMs) })
   }
   return { duplicates }
 }
+
+/** Which events will be written, and which repeat an idempotency key, be it with the id of the first. */
+const sortOut = (log: TransactionLog, events: readonly NewEvent[]) => {
+  const firsts = new Map<string, NewEvent>()
+  const duplicates = new Map<string, string>()
+  const keys = new Map<string, string>()
+  for (const event of events) {
+    const key = dedupKeyOf(event)
+    const here = key === null ? undefined : keys.get(key)
+    const first = firstOfSameKey(log, event) ?? here
+    if (first !== undefined) {
+      if (first !== here || first !== event.id) duplicates.set(event.id, first)
+      continue
+    }
+    if (log.eventIds.has(event.id) || log.database.events.has(event.id) || firsts.has(event.id))
+      throw conflict('event', event.id)
+    firsts.set(event.id, event)
+    if (key !== null) keys.set(key, event.id)
+  }
+  return { firsts, duplicates }
+}
+
+const checkDelivery = (
+  log: TransactionLog,
+  { id, eventId }: NewDelivery,
+  firsts: ReadonlyMap<string, NewEvent>,
+  duplicates: ReadonlyMap<string, string>,
+): void => {
+  if (firsts.has(eventId)) {
+    if (log.deliveryIds.has(id) || log.database.deliveries.has(id)) throw conflict('delivery', id)
+  } else if (!duplicates.has(eventId)) {
+    const message = `delivery ${id} belongs to event ${eventId}, which is not part of this insert`
+    throw new StoreError(ERROR_CODES.notFound, message)
+  }
+}
+
+const conflict = (what: string, id: string): StoreError =>
+  new StoreError(ERROR_CODES.conflict, `the ${what} ${id} is stored already`)
 
 const dedupKeyOf = ({ type, idempotencyKey }: NewEvent): string | null =>
   idempotencyKey === null ? null : JSON.stringify([type, idempotencyKey])

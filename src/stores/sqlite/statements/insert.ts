@@ -1,6 +1,10 @@
 /**
  * Stage 1. Two statements however many events there are, three when one of them has an idempotency key. The
  * list is made by a pure function, so that the asynchronous and the synchronous insert cannot differ.
+ *
+ * An application may catch our error and commit, so a failed insert must leave nothing behind: an idempotency
+ * key without its event would swallow every later try. Therefore keys are written last, and what was written
+ * before a failure is taken back by `undoStatements`. A savepoint would cost two statements on every insert.
  */
 import { Buffer } from 'node:buffer'
 import { uuidFromBytes, uuidToHex } from '../../../core/model/index.ts'
@@ -17,6 +21,10 @@ WHERE true ORDER BY j.key
 ON CONFLICT (type, idempotency_key) DO UPDATE SET event_id = event_id
 RETURNING type, idempotency_key, lower(hex(event_id)) AS winner`,
 )
+
+/** Holds until DEDUP has run, for events that come with the first use of their key or without one. */
+const isFirst = (t: Tables, type: string, key: string): string =>
+  `(${key} IS NULL OR NOT EXISTS (SELECT 1 FROM ${t.dedup} WHERE type = ${type} AND idempotency_key = ${key}))`
 
 const EVENT_COLUMNS =
   'id, type, version, key, aggregate_type, aggregate_id, tenant_id, occurred_at, created_at, routes_version, replaces_id, size, content_type, headers, payload'
@@ -51,7 +59,18 @@ const event = places([
 ])
 
 /** In the order of `deliveryRow`. */
-const delivery = places(['id', 'event', 'destination', 'lane', 'key', 'size', 'token', 'at', 'in'])
+const delivery = places([
+  'id',
+  'event',
+  'destination',
+  'lane',
+  'key',
+  'size',
+  'token',
+  'at',
+  'in',
+  'idempotencyKey',
+])
 
 const EVENT_VALUES = `unhex(${event('id')}), ${event('type')}, ${event('version')}, ${event('key')},
   ${event('aggregateType')}, ${event('aggregateId')}, ${event('tenantId')}, ${event('occurredAt')}, ${NOW},
@@ -64,20 +83,18 @@ const EVENTS = sqlText(
 SELECT ${EVENT_VALUES} FROM json_each(?) AS j ORDER BY j.key`,
 )
 
-const EVENTS_UNLESS_DUPLICATE = sqlText(
+/** Says what it wrote: a repeated event has the id of the first, so the winner of the key alone does not tell. */
+const FIRST_EVENTS = sqlText(
   (t) => `INSERT INTO ${t.events} (${EVENT_COLUMNS})
 SELECT ${EVENT_VALUES} FROM json_each(?) AS j
-WHERE ${event('idempotencyKey')} IS NULL OR EXISTS (
-  SELECT 1 FROM ${t.dedup} WHERE type = ${event('type')} AND idempotency_key = ${event('idempotencyKey')}
-    AND event_id = unhex(${event('id')})
-) ORDER BY j.key`,
+WHERE ${isFirst(t, event('type'), event('idempotencyKey'))} ORDER BY j.key
+RETURNING lower(hex(id)) AS written`,
 )
 
-/** Joined to the events just written, so that deliveries of a duplicate fall away by themselves. */
-const DELIVERIES = sqlText(
-  (
-    t,
-  ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, token, size, created_at)
+/** Joined to the events just written, which know their position. */
+const deliveriesText = (
+  t: Tables,
+): string => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, token, size, created_at)
 SELECT n.id, e.id, e.seq, n.destination, 1, n.lane, n.key,
   CASE WHEN n.due > n.now THEN 5 ELSE 0 END,
   CASE WHEN n.due > n.now THEN n.due WHEN n.token IS NOT NULL THEN n.now + ? ELSE n.now END,
@@ -85,10 +102,22 @@ SELECT n.id, e.id, e.seq, n.destination, 1, n.lane, n.key,
 FROM (
   SELECT unhex(${delivery('id')}) AS id, unhex(${delivery('event')}) AS event_id, ${delivery('destination')} AS destination,
     ${delivery('lane')} AS lane, ${delivery('key')} AS key, ${delivery('size')} AS size, ${delivery('token')} AS token,
-    ${NOW} AS now, coalesce(${delivery('at')}, ${NOW} + (${delivery('in')})) AS due
+    ${NOW} AS now, coalesce(${delivery('at')}, ${NOW} + (${delivery('in')})) AS due, ${delivery('idempotencyKey')} AS ik
   FROM json_each(?) AS j
-) AS n CROSS JOIN ${t.events} AS e ON e.id = n.event_id`,
-)
+) AS n CROSS JOIN ${t.events} AS e ON e.id = n.event_id`
+
+const DELIVERIES = sqlText(deliveriesText)
+
+/** A repeated event may have the id of the first; that one must not be delivered again. */
+const FIRST_DELIVERIES = sqlText((t) => `${deliveriesText(t)} WHERE ${isFirst(t, 'e.type', 'n.ik')}`)
+
+/** Ids of what FIRST_EVENTS or EVENTS wrote, as long as DEDUP has not run. */
+const writtenEvents = (t: Tables): string =>
+  `(SELECT unhex(${event('id')}) FROM json_each(?) AS j WHERE ${isFirst(t, event('type'), event('idempotencyKey'))})`
+
+const UNDO_DELIVERIES = sqlText((t) => `DELETE FROM ${t.deliveries} WHERE event_id IN ${writtenEvents(t)}`)
+
+const UNDO_EVENTS = sqlText((t) => `DELETE FROM ${t.events} WHERE id IN ${writtenEvents(t)}`)
 
 const hexOf = (data: Uint8Array): string =>
   Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex')
@@ -112,16 +141,10 @@ const eventRow = (event: NewEvent): readonly unknown[] => [
   event.idempotencyKey,
 ]
 
-const deliveryRow = ({
-  id,
-  eventId,
-  destination,
-  lane,
-  key,
-  size,
-  token,
-  due,
-}: NewDelivery): readonly unknown[] => [
+const deliveryRow = (
+  { id, eventId, destination, lane, key, size, token, due }: NewDelivery,
+  idempotencyKey: string | null,
+): readonly unknown[] => [
   uuidToHex(id),
   uuidToHex(eventId),
   destination,
@@ -131,6 +154,7 @@ const deliveryRow = ({
   token,
   'atMs' in due ? Math.trunc(due.atMs) : null,
   'atMs' in due ? null : Math.max(0, Math.trunc(due.afterMs)),
+  idempotencyKey,
 ]
 
 /** The statement that writes one event outside a publish, for an operator's edit. */
@@ -139,26 +163,57 @@ export const eventStatement = (tables: Tables, event: NewEvent): SqlStatement =>
   params: [JSON.stringify([eventRow(event)])],
 })
 
-export const insertStatements = (tables: Tables, request: InsertRequest): readonly SqlStatement[] => {
-  if (request.events.length === 0) return []
-  const keyed = request.events.filter((event) => event.idempotencyKey !== null)
-  const statements: SqlStatement[] = []
-  if (keyed.length > 0) {
-    const claims = keyed.map((event) => ({
-      id: uuidToHex(event.id),
-      type: event.type,
-      ik: event.idempotencyKey,
-    }))
-    statements.push({ sql: DEDUP(tables), params: [JSON.stringify(claims)] })
+const identityOf = (type: unknown, idempotencyKey: unknown): string => JSON.stringify([type, idempotencyKey])
+
+/** The first event of each idempotency key in the request: one statement cannot see what it writes itself. */
+const firstByKey = (events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> => {
+  const first = new Map<string, NewEvent>()
+  for (const one of events) {
+    if (one.idempotencyKey === null) continue
+    const identity = identityOf(one.type, one.idempotencyKey)
+    if (!first.has(identity)) first.set(identity, one)
   }
-  const insert = keyed.length > 0 ? EVENTS_UNLESS_DUPLICATE : EVENTS
-  statements.push({ sql: insert(tables), params: [JSON.stringify(request.events.map(eventRow))] })
-  if (request.deliveries.length > 0) {
-    const deliveries = JSON.stringify(request.deliveries.map(deliveryRow))
-    statements.push({ sql: DELIVERIES(tables), params: [Math.trunc(request.hotLeaseMs), deliveries] })
-  }
-  return statements
+  return first
 }
+
+export const insertStatements = (tables: Tables, request: InsertRequest): readonly SqlStatement[] => {
+  const { events, deliveries } = request
+  if (events.length === 0) return []
+  const lease = Math.trunc(request.hotLeaseMs)
+  const first = firstByKey(events)
+  if (first.size === 0) {
+    const statements = [{ sql: EVENTS(tables), params: [JSON.stringify(events.map(eventRow))] }]
+    if (deliveries.length === 0) return statements
+    const rows = JSON.stringify(deliveries.map((one) => deliveryRow(one, null)))
+    return [...statements, { sql: DELIVERIES(tables), params: [lease, rows] }]
+  }
+  const candidates = events.filter(
+    (one) => one.idempotencyKey === null || first.get(identityOf(one.type, one.idempotencyKey)) === one,
+  )
+  const statements: SqlStatement[] = [
+    { sql: FIRST_EVENTS(tables), params: [JSON.stringify(candidates.map(eventRow))] },
+  ]
+  if (deliveries.length > 0) {
+    const keyOf = new Map(candidates.map((one) => [one.id, one.idempotencyKey]))
+    const rows = deliveries.flatMap((one) => {
+      const idempotencyKey = keyOf.get(one.eventId)
+      return idempotencyKey === undefined ? [] : [deliveryRow(one, idempotencyKey)]
+    })
+    statements.push({ sql: FIRST_DELIVERIES(tables), params: [lease, JSON.stringify(rows)] })
+  }
+  const claims = [...first.values()].map(({ id, type, idempotencyKey }) => ({
+    id: uuidToHex(id),
+    type,
+    ik: idempotencyKey,
+  }))
+  return [...statements, { sql: DEDUP(tables), params: [JSON.stringify(claims)] }]
+}
+
+/** Takes back what was written, when a statement of `insertStatements` after the first one failed. */
+export const undoStatements = (tables: Tables, [events]: readonly SqlStatement[]): readonly SqlStatement[] =>
+  events === undefined
+    ? []
+    : [UNDO_DELIVERIES, UNDO_EVENTS].map((text) => ({ sql: text(tables), params: events.params }))
 
 const NO_DUPLICATES: InsertResult = { duplicates: new Map() }
 
@@ -167,20 +222,22 @@ export const insertResult = (
   request: InsertRequest,
   answers: readonly (readonly SqlRow[] | undefined)[],
 ): InsertResult => {
-  const keyed = request.events.filter((event) => event.idempotencyKey !== null)
-  const winners = keyed.length === 0 ? undefined : answers[0]
-  if (winners === undefined) return NO_DUPLICATES
-  const nameOf = (type: unknown, key: unknown): string => JSON.stringify([type, key])
+  const first = firstByKey(request.events)
+  const [written, winners] = [answers[0], answers.at(-1)]
+  if (first.size === 0 || written === undefined || winners === undefined) return NO_DUPLICATES
+  const writtenIds = new Set(written.map((row) => row.written))
   const winnerOf = new Map(
     winners.map((row) => [
-      nameOf(row.type, row.idempotency_key),
+      identityOf(row.type, row.idempotency_key),
       uuidFromBytes(Buffer.from(String(row.winner), 'hex')),
     ]),
   )
   const duplicates = new Map<string, string>()
-  for (const event of keyed) {
-    const winner = winnerOf.get(nameOf(event.type, event.idempotencyKey))
-    if (winner !== undefined && winner !== event.id.toLowerCase()) duplicates.set(event.id, winner)
+  for (const one of request.events) {
+    if (one.idempotencyKey === null) continue
+    const winner = winnerOf.get(identityOf(one.type, one.idempotencyKey))
+    const isWinner = winner === one.id.toLowerCase() && writtenIds.has(uuidToHex(one.id).toLowerCase())
+    if (winner !== undefined && !isWinner) duplicates.set(one.id, winner)
   }
   return { duplicates }
 }
