@@ -45,7 +45,12 @@ const run = async (options: DemoOptions): Promise<number> => {
   const figures = computeFigures(files)
   const verdicts = judge(figures, crash)
   const colour = process.stdout.isTTY === true && !process.env.NO_COLOR
-  printReport(figures, verdicts, { dir: options.dir, elapsedMs, colour }, (line) => console.log(line))
+  printReport(
+    figures,
+    verdicts,
+    { dir: options.dir, elapsedMs, colour, columns: process.stdout.columns },
+    (line) => console.log(line),
+  )
   if (options.json) {
     const { seed, events } = options
     console.log(JSON.stringify({ ...figures, ...crash, seed, events, elapsedMs }))

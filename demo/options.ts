@@ -14,7 +14,7 @@ export const HELP = `A small shop on a SQLite file, its events, and everything t
 
   npm run demo -- [options]
 
-  --events N   events to publish, 100 to 200,000 (default 2000)
+  --events N   events to publish, 300 to 200,000 (default 2000)
   --seed S     the same seed publishes the same events, 0 to 4,294,967,295 (default 1)
   --dir D      keep shop.db and calls.ndjson in folder D; without it a temporary one is removed
   --crash      run the shop in a child process and kill it with SIGKILL in mid-flight, again and again
@@ -25,6 +25,23 @@ calls.ndjson has one line per call of a listener, written before the call return
   {"eventId", "destination", "run", "attempt", "path": "hot"|"cold", "pid", "ok", "fault", "latencyMs"}
   fault      what the demo did to it: "flaky", "poison", "outage", "crash", or null
   latencyMs  commit to the listener's start by the monotonic clock; on the hot path only
+
+The fields of --json, all computed from shop.db and calls.ndjson when the run is over:
+  published       events that were committed
+  delivered       pairs of event and destination that ended done
+  lost            pairs that were committed and are neither done nor dead
+  duplicates      successful calls beyond the first of an event, destination and run
+  dead            pairs that are dead in the end, for an operator to see
+  died            runs that died on the way, those that were redriven included
+  redriven        runs that an operator's redrive began
+  hotShare        first attempts taken hot ÷ first attempts, both only of pairs without an injected fault
+                  at their first attempt
+  latencyMsP50, latencyMsP99   of all first attempts that were taken hot
+  ghosts          calls for events that were never committed
+  outageAttempts  attempts that the mailer's deliveries spent beyond their first; its only trouble is an outage
+  failedCalls     calls that failed, for whatever reason
+  kills, inFlightAtKills       with --crash: SIGKILLs, and calls that were over but not settled at them
+  seed, events, elapsedMs      what was asked for, and how long it took
 
 Exit code 0: nothing lost, nothing twice, at least 90 % hot. 1: one of these failed. 2: bad options.
 `
@@ -65,7 +82,7 @@ export const parseOptions = (args: readonly string[]): DemoOptions | null => {
   if (values.help === true) return null
   if (values.dir === '') throw new UsageError('--dir needs the path of a folder')
   return {
-    events: wholeNumber('events', values.events, 2_000, 100, 200_000),
+    events: wholeNumber('events', values.events, 2_000, 300, 200_000),
     seed: wholeNumber('seed', values.seed, 1, 0, 4_294_967_295),
     dir: values.dir ?? null,
     crash: values.crash === true,

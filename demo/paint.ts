@@ -6,7 +6,9 @@ type Style = Parameters<typeof styleText>[0]
 export type Segment = readonly [text: string, style?: Style]
 
 const LEVELS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const
-const BAR_WIDTH = 40
+/** Narrower, and columns of the table would be cut. */
+export const LEAST_COLUMNS = 80
+const BAR_WIDTH = 32
 const TOLD_LINES = 9
 
 const grouped = (value: number): string => Math.round(value).toLocaleString('en-US')
@@ -19,14 +21,15 @@ export const clock = (ms: number): string => {
 
 /** Styles are applied after cutting, so that an escape sequence is never cut in two. */
 const line = (width: number, ...segments: readonly Segment[]): string => {
-  let left = width
+  const whole = segments.reduce((sum, [part]) => sum + [...part].length, 0) <= width
+  let left = whole ? width : width - 1
   let text = ''
   for (const [part, style] of segments) {
     const visible = [...part].slice(0, Math.max(0, left)).join('')
     left -= [...visible].length
     text += style === undefined || visible === '' ? visible : styleText(style, visible)
   }
-  return text
+  return whole ? text : `${text}…`
 }
 
 const sparkline = (values: readonly number[]): string => {
@@ -50,7 +53,7 @@ const BREAKER: Readonly<Record<DestinationBoard['breaker'], Segment>> = {
   halfOpen: ['◐ half-open', 'yellow'],
 }
 
-const COLUMNS = [14, 10, 10, 10, 10, 10, 8] as const
+const COLUMNS = [12, 8, 8, 9, 9, 9, 6] as const
 
 const cell = (text: string, column: number): string => text.padStart(COLUMNS[column] ?? 10)
 
@@ -86,10 +89,7 @@ const tableLines = (board: Board, width: number): string[] => [
   ...[...board.destinations].map(([name, destination]) => row(name, destination, width)),
 ]
 
-const latencyText = (board: Board): string => {
-  const [p50, p99] = [board.latency(0.5), board.latency(0.99)]
-  return p50 === null || p99 === null ? '–' : `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`
-}
+const milliseconds = (value: number | null): string => (value === null ? '–' : `${value.toFixed(1)} ms`)
 
 const toldLines = (board: Board, width: number): string[] => {
   const recent = board.told.slice(-TOLD_LINES)
@@ -128,7 +128,7 @@ export const paint = (board: Board, columns: number): string[] => {
       label('delivered'),
       amount(grouped(board.sum('done'))),
       ['   '],
-      [sparkline(board.history()), 'green'],
+      [sparkline(board.history().slice(-BAR_WIDTH)), 'green'],
       [` ${grouped(board.ratePerSecond())} a second`, 'dim'],
     ),
     line(
@@ -136,14 +136,21 @@ export const paint = (board: Board, columns: number): string[] => {
       label('hot'),
       amount(`${share.toFixed(1)} %`),
       ['   '],
-      [`commit to listener: ${latencyText(board)}`, 'dim'],
+      ['of all deliveries, disturbed ones included', 'dim'],
+    ),
+    line(
+      width,
+      label('latency'),
+      amount(milliseconds(board.latency(0.5))),
+      ['   '],
+      [`median from commit to listener, hot; p99 ${milliseconds(board.latency(0.99))}`, 'dim'],
     ),
     line(
       width,
       label('rolled back'),
       amount(grouped(board.rolledBack)),
       ['   '],
-      ['events whose transaction failed: nobody hears of them', 'dim'],
+      ['events of failed transactions; nobody hears of them', 'dim'],
     ),
     '',
     ...tableLines(board, width),

@@ -2,6 +2,7 @@
 import { styleText } from 'node:util'
 import type { CrashResult } from './crash.ts'
 import type { Figures } from './figures.ts'
+import { wrap } from './wrap.ts'
 
 export interface Verdict {
   readonly text: string
@@ -52,24 +53,37 @@ export const judge = (figures: Figures, crash: CrashResult | null): Verdict[] =>
 export const printReport = (
   figures: Figures,
   verdicts: readonly Verdict[],
-  kept: { readonly dir: string | null; readonly elapsedMs: number; readonly colour: boolean },
+  kept: {
+    readonly dir: string | null
+    readonly elapsedMs: number
+    readonly colour: boolean
+    readonly columns: number | undefined
+  },
   print: (line: string) => void,
 ): void => {
   const paint = (style: Parameters<typeof styleText>[0], text: string): string =>
     kept.colour ? styleText(style, text) : text
   print('')
-  for (const { text, good } of verdicts) print(`  ${good ? paint('green', '✔') : paint('red', '✘')} ${text}`)
+  for (const { text, good } of verdicts) {
+    const sign = good ? '✔' : '✘'
+    // Wrapped before it is painted, because colours have no width.
+    print(wrap(`  ${sign} ${text}`, kept.columns, '    ').replace(sign, paint(good ? 'green' : 'red', sign)))
+  }
   print('')
   print(
     paint(
       'dim',
-      `  commit to listener, hot: p50 ${figures.latencyMsP50.toFixed(2)} ms, p99 ${figures.latencyMsP99.toFixed(2)} ms` +
-        ` · ${(kept.elapsedMs / 1_000).toFixed(1)} s in all`,
+      wrap(
+        `  commit to listener, hot: p50 ${figures.latencyMsP50.toFixed(2)} ms, p99 ${figures.latencyMsP99.toFixed(2)} ms` +
+          ` · ${(kept.elapsedMs / 1_000).toFixed(1)} s in all`,
+        kept.columns,
+        '  ',
+      ),
     ),
   )
   const where =
     kept.dir === null
       ? 'Computed from the database and calls.ndjson; --dir keeps them, so that you can check.'
       : `Computed from shop.db and calls.ndjson in ${kept.dir}; check it yourself.`
-  print(paint('dim', `  ${where}`))
+  print(paint('dim', wrap(`  ${where}`, kept.columns, '  ')))
 }

@@ -1,7 +1,8 @@
 /** Where the story is told: a picture that is redrawn in place, or plain lines where there is no such place. */
 import type { WriteStream } from 'node:tty'
 import type { Board } from './board.ts'
-import { clock, paint } from './paint.ts'
+import { clock, LEAST_COLUMNS, paint } from './paint.ts'
+import { wrap } from './wrap.ts'
 
 export interface View {
   /** Draws the last picture and gives the cursor back. */
@@ -19,8 +20,10 @@ const CLEAR_BELOW = '\x1b[J'
 export const openView = (board: Board, out: WriteStream): View => {
   const lively = out.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb'
   // A picture that does not fit would scroll and cannot be drawn over.
-  const fits = (out.rows ?? 0) > paint(board, out.columns ?? 80).length
-  return lively && fits ? openPicture(board, out) : openLines(board, out)
+  const fits = out.columns >= LEAST_COLUMNS && out.rows > paint(board, out.columns).length
+  if (lively && fits) return openPicture(board, out)
+  if (lively) out.write('enlarge the terminal to 100x30 for the live board\n')
+  return openLines(board, out)
 }
 
 const openPicture = (board: Board, out: WriteStream): View => {
@@ -56,7 +59,8 @@ const openPicture = (board: Board, out: WriteStream): View => {
 const LINE_EVERY_MS = 1_000
 
 const openLines = (board: Board, out: WriteStream): View => {
-  const print = (atMs: number, text: string): void => void out.write(`${clock(atMs)}  ${text}\n`)
+  const print = (atMs: number, text: string): void =>
+    void out.write(`${wrap(`${clock(atMs)}  ${text}`, out.columns, '         ')}\n`)
   board.onTold(({ atMs, text }) => print(atMs, text))
   let shown = ''
   const progress = (): void => {

@@ -1,9 +1,4 @@
-/**
- * npm run simulate -- --seeds N [--from S] [--seed S] [--defect NAME | list] [--json] [--trace]
- *
- * Exit code 1 when a seed violates an invariant. With a planted defect it is the other way round only in words: a
- * seed that shows the defect is what is looked for, and the exit code is 1 as well, because something is broken.
- */
+/** `npm run simulate`: many simulated histories, or one of them once more; HELP says what can be asked. */
 import { parseArgs } from 'node:util'
 import { runBatch, type SeedSummary } from './batch.ts'
 import { DEFECTS, findDefect } from './defects.ts'
@@ -20,27 +15,69 @@ interface Arguments {
   readonly trace: boolean
 }
 
-const readArguments = (): Arguments => {
-  const { values } = parseArgs({
-    options: {
-      seeds: { type: 'string' },
-      from: { type: 'string' },
-      seed: { type: 'string' },
-      defect: { type: 'string' },
-      json: { type: 'boolean', default: false },
-      trace: { type: 'boolean', default: false },
-    },
-  })
-  const whole = (name: string, text: string | undefined, fallback: number): number => {
-    const value = text === undefined ? fallback : Number(text)
-    if (Number.isSafeInteger(value) && value >= 0) return value
-    throw new Error(`--${name} must be a whole number, not ${text}`)
+const HELP = `npm run simulate -- [options]
+
+  --seeds N      how many seeds, 1 to 1,000,000 (default ${DEFAULT_SEEDS})
+  --from S       the first of them (default 1)
+  --seed S       this one alone, twice, to prove that it is the same both times
+  --trace        with --seed: every single step
+  --defect NAME  with a defect planted in the core, until a seed shows it; --defect list names them all
+  --json         one JSON object as the last line
+  --help         this text
+
+Exit code 0: every seed is well. 1: a seed violates an invariant, be it because of the planted defect.
+2: wrong use. 3: none of the seeds of --seeds shows the planted defect.
+`
+
+const LAST_SEED = 4_294_967_295
+
+const SPEC = {
+  seeds: { type: 'string' },
+  from: { type: 'string' },
+  seed: { type: 'string' },
+  defect: { type: 'string' },
+  json: { type: 'boolean', default: false },
+  trace: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+class UsageError extends Error {}
+
+const parse = () => {
+  try {
+    return parseArgs({ options: SPEC, strict: true, allowPositionals: false }).values
+  } catch (error) {
+    // Node explains how to escape a positional; the first sentence is all that helps here.
+    throw new UsageError((error as Error).message.split('. ')[0] ?? 'these options cannot be read')
   }
+}
+
+/** Null means that only the help was asked for. */
+const readArguments = (): Arguments | null => {
+  const values = parse()
+  if (values.help) return null
+  const whole = (
+    name: string,
+    text: string | undefined,
+    fallback: number,
+    low: number,
+    high: number,
+  ): number => {
+    if (text === undefined) return fallback
+    const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
+    if (value >= low && value <= high) return value
+    throw new UsageError(`--${name} must be a whole number from ${low} to ${high}, not "${text}"`)
+  }
+  const { defect = null } = values
+  if (defect !== null && defect !== 'list' && findDefect(defect) === undefined) {
+    throw new UsageError(`there is no defect "${defect}"; --defect list shows them all`)
+  }
+  if (values.trace && values.seed === undefined) throw new UsageError('--trace needs --seed')
   return {
-    seeds: whole('seeds', values.seeds, DEFAULT_SEEDS),
-    from: whole('from', values.from, 1),
-    seed: values.seed === undefined ? null : whole('seed', values.seed, 0),
-    defect: values.defect ?? null,
+    seeds: whole('seeds', values.seeds, DEFAULT_SEEDS, 1, 1_000_000),
+    from: whole('from', values.from, 1, 0, LAST_SEED),
+    seed: values.seed === undefined ? null : whole('seed', values.seed, 0, 0, LAST_SEED),
+    defect,
     json: values.json,
     trace: values.trace,
   }
@@ -148,7 +185,7 @@ const runMany = async ({ seeds, from, defect, json }: Arguments): Promise<number
     const found = caught ? { seed: worst.seed, invariant: worst.invariant } : { seed: null, invariant: null }
     if (json) say(JSON.stringify({ defect, caught, ...found, ms }))
     // A defect that nobody notices is the worse news, and must not look like it.
-    return caught ? 1 : 2
+    return caught ? 1 : 3
   }
   const totals = {
     events: sum(all.map(({ events }) => events)),
@@ -178,17 +215,25 @@ const runMany = async ({ seeds, from, defect, json }: Arguments): Promise<number
   return failing.length === 0 ? 0 : 1
 }
 
-const main = async (): Promise<number> => {
-  const given = readArguments()
+const run = async (given: Arguments): Promise<number> => {
   if (given.defect === 'list') {
     for (const { name, says } of DEFECTS) say(`${name.padEnd(24)} ${says}`)
     return 0
   }
-  if (given.defect !== null && findDefect(given.defect) === undefined) {
-    say(`there is no defect "${given.defect}"; --defect list shows them all`)
+  return given.seed === null ? await runMany(given) : await replay(given.seed, given)
+}
+
+const main = async (): Promise<number> => {
+  try {
+    const given = readArguments()
+    if (given !== null) return await run(given)
+    process.stdout.write(HELP)
+    return 0
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    process.stderr.write(`${error.message}\nSee npm run simulate -- --help\n`)
     return 2
   }
-  return given.seed === null ? await runMany(given) : await replay(given.seed, given)
 }
 
 process.exitCode = await main()

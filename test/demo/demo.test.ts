@@ -3,8 +3,12 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import Database from 'libsql'
 import { afterAll, describe, expect, it } from 'vitest'
+import { Board } from '../../demo/board.ts'
+import { paint } from '../../demo/paint.ts'
+import { wrap } from '../../demo/wrap.ts'
 
 interface Ended {
   readonly code: number
@@ -126,8 +130,8 @@ describe('the demo', () => {
 
   it.each([
     [['--evnets', '5'], "Unknown option '--evnets'"],
-    [['--events', 'many'], '--events must be a whole number from 100 to 200000, not "many"'],
-    [['--events', '99'], '--events must be a whole number'],
+    [['--events', 'many'], '--events must be a whole number from 300 to 200000, not "many"'],
+    [['--events', '299'], '--events must be a whole number'],
     [['--seed=-1'], '--seed must be a whole number'],
     [['--crash=yes'], "Option '--crash' does not take an argument"],
     [['--events'], "Option '--events <value>' argument missing"],
@@ -154,5 +158,36 @@ describe('the demo', () => {
     expect(code).toBe(0)
     for (const option of ['--events', '--seed', '--dir', '--crash', '--json'])
       expect(stdout).toContain(option)
+    for (const field of [
+      'lost',
+      'duplicates',
+      'died',
+      'redriven',
+      'hotShare',
+      'latencyMsP99',
+      'inFlightAtKills',
+    ])
+      expect(stdout).toMatch(new RegExp(`^  (\\w+, )*${field}`, 'm'))
+  })
+})
+
+describe('a line that is too long', () => {
+  it('is broken between words and goes on below its text', () => {
+    expect(wrap('00:01.0  the mailer is down', 20, '         ')).toBe('00:01.0  the mailer\n         is down')
+    expect(wrap('  one two three', 7, '  ')).toBe('  one\n  two\n  three')
+  })
+
+  it('stays as it is where nobody knows the width, and where a word is longer than a line', () => {
+    expect(wrap('one two three', undefined, '')).toBe('one two three')
+    expect(wrap('  unbreakable word', 5, '  ')).toBe('  unbreakable word')
+  })
+
+  it('is cut on the board, and says so', () => {
+    const board = new Board(300)
+    board.tell('a very long sentence '.repeat(9))
+    const cut = paint(board, 80).map(stripVTControlCharacters)
+    expect(Math.max(...cut.map((text) => text.length))).toBe(79)
+    const ended = cut.filter((text) => text.endsWith('…'))
+    expect(ended).toHaveLength(2)
   })
 })
