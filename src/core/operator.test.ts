@@ -37,6 +37,7 @@ describe('an operator’s target', () => {
     [null, 'target must be an object'],
     ['x', 'target must be an object'],
     [{}, 'name what to act on'],
+    [{ destination: 'd', key: undefined }, 'target.key is undefined'],
     [{ deliveryIds: 'x' }, 'deliveryIds must be a list of UUIDs'],
     [{ deliveryIds: ['x'] }, 'deliveryIds[0] must be a UUID, not x'],
     [{ eventIds: [ID, 7] }, 'eventIds[1] must be a UUID, not 7'],

@@ -1,6 +1,7 @@
 /**
  * What a person or a script does to deliveries: look, send again, correct, give up, pause. Every act names who
- * did it and leaves an audit row; nothing here touches a delivery that is under way.
+ * did it and leaves an audit row. A delivery under a hot claim is left alone; one that a lane's owner handles at
+ * this moment shows no mark in the database, so its effect may still happen after it was discarded.
  */
 import { checkBoolean, shown } from './check-options.ts'
 import { ERROR_CODES, InvalidOptionError, OutboxError } from './errors.ts'
@@ -182,14 +183,22 @@ const checkTarget = (target: Target): OperationTarget => {
   refuseUnknown('target', target, TARGET_NAMES)
   const { limit = DEFAULT_LIMIT, ...filter } = target
   boundedNumber('limit', limit, [1, 100_000])
-  if (Object.values(filter).every((value) => value === undefined)) {
+  for (const [name, value] of Object.entries(filter)) {
+    // A variable that happens to be empty must not widen what is acted on.
+    if (value !== undefined) continue
+    throw new InvalidOptionError(`target.${name} is undefined; leave it out if every ${name} is meant`, {
+      option: `target.${name}`,
+      value,
+    })
+  }
+  if (Object.keys(filter).length === 0) {
     throw new InvalidOptionError(
       'name what to act on: deliveryIds, eventIds, destination, type, key or tenantId',
       { option: 'target', value: target },
     )
   }
   const { deliveryIds, eventIds, ...texts } = filter
-  for (const [name, value] of Object.entries(texts)) if (value !== undefined) requireText(name, value)
+  for (const [name, value] of Object.entries(texts)) requireText(name, value)
   return {
     ...texts,
     ...(deliveryIds === undefined ? {} : { deliveryIds: checkIds('deliveryIds', deliveryIds) }),
