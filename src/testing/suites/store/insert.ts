@@ -111,7 +111,7 @@ export const insertTopic: Topic = {
     },
 
     'the events of one call keep their order': async (t) => {
-      const all = Array.from({ length: 50 }, () => t.prepare())
+      const all = Array.from({ length: 900 }, () => t.prepare())
       await t.insert({ events: all.map((one) => one.event), deliveries: all.map((one) => one.delivery) })
       const { fresh } = await t.read()
       assert.deepEqual(
