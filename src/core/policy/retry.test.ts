@@ -205,3 +205,14 @@ describe('retryDelayMs', () => {
     expect(retryDelayMs(saying(Number.POSITIVE_INFINITY), 1, middle)).toBe(366 * 24 * 3_600_000)
   })
 })
+
+describe('the options of a policy', () => {
+  it.each([
+    [() => exponential({ basMs: 1 } as object), 'did you mean "baseMs"'],
+    [() => linear({ stepMS: 1 } as object), 'did you mean "stepMs"'],
+    [() => fixed({ delayMs: 1, maxAttemps: 2 } as { delayMs: number }), 'did you mean "maxAttempts"'],
+    [() => steps({ delaysMs: [1], max: 2 } as { delaysMs: number[] }), 'does not know "max"'],
+  ])('are refused when their name is not known', (make, text) => {
+    expect(make).toThrow(text)
+  })
+})

@@ -6,6 +6,7 @@
  * more, no policy goes beyond 2^31−1 ms (24.8 days).
  */
 import { InvalidOptionError } from '../errors.ts'
+import { refuseUnknown } from '../model/unknown-names.ts'
 import { compilePattern, matches, specificity } from './routing.ts'
 
 export interface RetryPolicy {
@@ -59,8 +60,14 @@ const TIMER_MAX_MS = 2 ** 31 - 1
 const LONGEST_MS = 366 * 24 * 3_600_000
 const DEFAULT_MAX_ATTEMPTS = 10
 
+const EXPONENTIAL_NAMES = new Set(['baseMs', 'maxMs', 'multiplier', 'jitter', 'maxAttempts'])
+const LINEAR_NAMES = new Set(['stepMs', 'maxMs', 'maxAttempts'])
+const FIXED_NAMES = new Set(['delayMs', 'maxAttempts'])
+const STEPS_NAMES = new Set(['delaysMs', 'maxAttempts'])
+
 /** min(maxMs, baseMs · multiplier^(attempts − 1)), then jitter on the capped delay. */
 export function exponential(options: ExponentialOptions = {}): RetryPolicy {
+  refuseUnknown('exponential', options, EXPONENTIAL_NAMES)
   const baseMs = checkMs('baseMs', options.baseMs ?? 200)
   const maxMs = checkMs('maxMs', options.maxMs ?? 60_000)
   const multiplier = checkNumber('multiplier', options.multiplier ?? 2, 1, 100)
@@ -78,6 +85,7 @@ export function exponential(options: ExponentialOptions = {}): RetryPolicy {
  * second, and so on.
  */
 export function linear(options: LinearOptions = {}): RetryPolicy {
+  refuseUnknown('linear', options, LINEAR_NAMES)
   const stepMs = checkMs('stepMs', options.stepMs ?? 60_000)
   const { maxMs } = options
   const capMs =
@@ -89,11 +97,13 @@ export function linear(options: LinearOptions = {}): RetryPolicy {
 }
 
 export function fixed(options: FixedOptions): RetryPolicy {
+  refuseUnknown('fixed', options, FIXED_NAMES)
   const delayMs = checkMs('delayMs', options.delayMs)
   return createPolicy(options.maxAttempts, delayMs, () => delayMs)
 }
 
 export function steps(options: StepsOptions): RetryPolicy {
+  refuseUnknown('steps', options, STEPS_NAMES)
   const { delaysMs } = options
   if (!Array.isArray(delaysMs) || delaysMs.length < 1 || delaysMs.length > 1000) {
     throw new InvalidOptionError('delaysMs must be a list of 1 to 1,000 delays.', {
