@@ -24,7 +24,24 @@ export {
   type ListenerPattern,
   ListenerRegistry,
 } from './core/listeners.ts'
-export * from './core/model/index.ts'
+export {
+  type AttemptFailure,
+  DELIVERY_STATUS,
+  type Delivery,
+  type DeliverySource,
+  type DeliveryStatus,
+  type EventRecord,
+  type Headers,
+  isUuid,
+  LANES,
+  laneOf,
+  type OutboxEvent,
+  type Outcome,
+  type PayloadData,
+  type Right,
+  statusName,
+  UNROUTED,
+} from './core/model/index.ts'
 export type { Act, CleanupOptions, Operator, Target } from './core/operator.ts'
 export {
   DEFAULTS,

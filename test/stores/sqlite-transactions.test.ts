@@ -267,7 +267,7 @@ describe('the store beside the application', () => {
       settled = true
     })
     // A wait inside a synchronous call could never see the COMMIT below, which runs on the same thread.
-    for (let turns = 0; turns < 40; turns++) await sleep(1)
+    for (let turns = 0; turns < 40; turns++) await new Promise((resolve) => setImmediate(resolve))
     expect(settled).toBe(false)
     database.exec('COMMIT')
     expect((await settling).lost).toEqual([])

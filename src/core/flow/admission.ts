@@ -78,9 +78,11 @@ export class Admission {
 
   /** What ran when the former owner ended is among the first rows: as many as can be under way at once. */
   suspectLanes(lanes: readonly number[]): void {
-    const { concurrency, batchSize } = this.#parts.destination
-    for (const lane of lanes) this.#suspectLanes.add(lane)
     if (lanes.length === 0) return
+    const { concurrency, batchSize } = this.#parts.destination
+    // Lanes of an earlier takeover whose rows were all counted are nobody's suspects any more.
+    if (this.#suspectsLeft.pending + this.#suspectsLeft.timed === 0) this.#suspectLanes.clear()
+    for (const lane of lanes) this.#suspectLanes.add(lane)
     // Of either kind: a crowd of retries must not hide the event behind them that ended the process.
     this.#suspectsLeft.pending = concurrency * batchSize
     this.#suspectsLeft.timed = concurrency * batchSize
