@@ -52,6 +52,3 @@ export interface OutboxEvent<T = unknown> {
   /** The stored bytes, unparsed. */
   readonly data: PayloadData
 }
-
-/** Shapes of older versions brought up to the current one, applied one version at a time. */
-export type Upcasters = Readonly<Record<number, (old: never) => unknown>>
