@@ -168,6 +168,7 @@ describe('the queues of a destination', () => {
         const running: Delivery[] = []
         const lastDone = new Map<string, bigint>()
         const stalled = new Set<string>()
+        let mostRunning = 0
         for (const it of steps) {
           if (it.do === 'offer' && 'key' in it)
             queues.offer(delivery({ key: it.key, source: it.hot ? 'hot' : 'cold' }))
@@ -198,8 +199,10 @@ describe('the queues of a destination', () => {
           const keys = running.flatMap(({ event }) => (event.key === null ? [] : [event.key]))
           expect(new Set(keys).size).toBe(keys.length)
           expect(queues.running).toBe(running.length)
-          expect(queues.depth('hot')).toBeLessThanOrEqual(bounds.hot + running.length)
-          expect(queues.depth('cold')).toBeLessThanOrEqual(bounds.cold + running.length)
+          // What was put back may stand above the bound, by no more than ever ran at once: others took its place.
+          mostRunning = Math.max(mostRunning, running.length)
+          expect(queues.depth('hot') + running.length).toBeLessThanOrEqual(bounds.hot + mostRunning)
+          expect(queues.depth('cold') + running.length).toBeLessThanOrEqual(bounds.cold + mostRunning)
         }
       }),
       { numRuns: 500 },
