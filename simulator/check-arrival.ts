@@ -28,10 +28,8 @@ export const judgeArrival = (
 
 const judgeOrder = (world: World, ledger: Ledger, destination: string, fact: Fact): void => {
   if (ledger.runs(fact.n, destination)[0]?.reconciled === true) return
-  // A delayed event ranks when it is due, and today what is due by time goes before what has waited longer.
-  if (fact.delayMs > 0) return
   for (const earlier of world.truth.byKey.get(fact.key as string) ?? []) {
-    if (earlier === fact || !world.truth.isBefore(earlier, fact)) continue
+    if (earlier === fact || !isBefore(ledger, destination, earlier, fact)) continue
     const why = whyInTheWay(world, ledger, destination, earlier)
     if (why === null) continue
     world.violate(
@@ -43,9 +41,21 @@ const judgeOrder = (world: World, ledger: Ledger, destination: string, fact: Fac
   }
 }
 
+/**
+ * e1 was there before anybody began to publish e2, or comes first in the same transaction. A delayed event takes
+ * its place when it is due: then it is as if it were published and committed at that moment.
+ */
+const isBefore = (ledger: Ledger, destination: string, e1: Fact, e2: Fact): boolean => {
+  if (e1.transaction === e2.transaction && e1.delayMs === 0 && e2.delayMs === 0) return e1.place < e2.place
+  const activatedAt = ({ n }: Fact): number | null => ledger.runs(n, destination)[0]?.activatedAt ?? null
+  const placed = e1.delayMs > 0 ? activatedAt(e1) : e1.committedAt
+  const began = e2.delayMs > 0 ? activatedAt(e2) : e2.beganAt
+  return placed !== null && began !== null && placed < began
+}
+
 /** Null when the earlier event no longer keeps others waiting, or never did. */
 const whyInTheWay = (world: World, ledger: Ledger, destination: string, earlier: Fact): string | null => {
-  if (earlier.committedAt === null || earlier.delayMs > 0 || !isOwed(world, earlier, destination)) return null
+  if (earlier.committedAt === null || !isOwed(world, earlier, destination)) return null
   if (world.truth.journey(earlier, destination).acceptedAt !== null) return null
   const runs = ledger.runs(earlier.n, destination)
   const [first] = runs

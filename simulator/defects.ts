@@ -11,6 +11,7 @@ import type {
   SettleRequest,
   StoredDelivery,
   SuspectRequest,
+  TakenLane,
 } from '../src/core/spi/index.ts'
 import type { MemoryTransaction } from '../src/stores/memory/index.ts'
 import type { Call, Layer } from './intercept.ts'
@@ -207,13 +208,23 @@ export const DEFECTS: readonly Defect[] = [
     database: (world) =>
       changing({
         'lanes.take': async (args, next) => {
-          const taken = (await next(args)) as { readonly lane: number; readonly clean: boolean }[]
-          const owners = world.database.lanes.get(args[1] as string) ?? []
-          const others = owners.flatMap((owner, lane) => (owner !== null && owner !== args[0] ? [lane] : []))
-          for (const lane of others) owners[lane] = args[0] as string
-          return [...taken, ...others.map((lane) => ({ lane, clean: true }))]
+          const taken = (await next(args)) as TakenLane[]
+          for (const [lane, row] of (world.database.lanes.get(args[1] as string) ?? []).entries()) {
+            if (row.owner === null || row.owner === args[0]) continue
+            row.owner = args[0] as string
+            taken.push({ lane, epoch: row.epoch, clean: true })
+          }
+          return taken
         },
       }),
+  },
+  {
+    name: 'delayed-keeps-place',
+    says: 'a delayed event goes where it was published, not where it is when it is due',
+    database: ({ database }) => {
+      database.activate = (row) => database.change(row, { status: 'pending' })
+      return changing({})
+    },
   },
   {
     name: 'lost-retry',

@@ -22,6 +22,8 @@ export interface RowHistory {
   holdsKey: boolean
   wasDead: boolean
   endedAtMs: number | null
+  /** The step in which a delayed row took its place. */
+  activatedAt: number | null
   removed: boolean
 }
 
@@ -84,6 +86,7 @@ export class Ledger {
       holdsKey,
       wasDead: false,
       endedAtMs: null,
+      activatedAt: null,
       removed: false,
     }
     this.rows.set(id, known)
@@ -125,6 +128,7 @@ export class Ledger {
     if (row.status === 'dead' && known.status !== 'dead') this.#died(known, row)
     if (row.status === 'done' && known.status !== 'done') this.#done(known)
     this.#checkAttempts(known, row)
+    if (statement === 'queue.activate') known.activatedAt = world.scheduler.steps
     known.status = row.status
     known.attempts = row.attempts
     known.endedAtMs = row.endedAtMs

@@ -19,6 +19,7 @@ import type { World } from './world.ts'
 
 const CHANGES: ReadonlySet<string> = new Set([
   'commit',
+  'queue.activate',
   'queue.suspect',
   'queue.extend',
   'queue.hold',
@@ -122,7 +123,7 @@ export class Observer {
     if (right.kind === 'token') return row.token === right.token
     const { database } = this.#world
     if (database.workers.get(right.workerId)?.fenced !== false) return false
-    const owner = database.lanes.get(row.destination)?.[row.lane % LANES] ?? null
+    const owner = database.lanes.get(row.destination)?.[row.lane % LANES]?.owner ?? null
     if (owner !== right.workerId) {
       const n = this.#ledger.rows.get(row.id)?.n ?? -1
       this.#world.violate(

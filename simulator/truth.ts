@@ -108,12 +108,6 @@ export class Truth {
     }
     return answers
   }
-
-  /** e1 was there before anybody began to publish e2, or comes first in the same transaction. */
-  isBefore(e1: Fact, e2: Fact): boolean {
-    if (e1.transaction === e2.transaction) return e1.place < e2.place
-    return e1.committedAt !== null && e1.committedAt < e2.beganAt
-  }
 }
 
 /** The simulator's number of an event, from its payload. */

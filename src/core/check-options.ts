@@ -26,6 +26,7 @@ const OUTBOX_NAMES = namesOf({
   serve: true,
   laneLeaseMs: true,
   laneRenewMs: true,
+  keyOrder: true,
   hotLeaseMs: true,
   pollerEnabled: true,
   pollIntervalMs: true,

@@ -15,6 +15,12 @@ import type { Logger, Metrics, Publisher, Runtime, Store, Transactions } from '.
 /** What a dead head of a key does to the rows behind it. */
 export type DeadHeadPolicy = 'skip' | 'block' | 'park'
 
+/**
+ * `visible`: what was committed before a publish began goes before it; transactions that overlap have no order.
+ * `locked`: writers of the same key take turns until commit, so that all events of a key have one.
+ */
+export type KeyOrder = 'visible' | 'locked'
+
 /** Something that names an event type: a definition, the type itself, or a member of an enum-like object. */
 export type EventPattern =
   | string
@@ -72,6 +78,8 @@ export interface OutboxOptions<Tx, E> {
   readonly laneLeaseMs?: number
   /** How often the lease is renewed, in ms. Default a third of the lease; at most half of it. */
   readonly laneRenewMs?: number
+  /** How the order of a key comes about. Default `visible`. */
+  readonly keyOrder?: KeyOrder
   /** Claim of a hot delivery, in ms. Default 30,000; 1,000 to 3,600,000. */
   readonly hotLeaseMs?: number
   /** Read cold deliveries at all. Default true. */
@@ -133,6 +141,7 @@ export const DEFAULTS = {
   validateHeaders: true,
   maxPayloadBytes: 1_048_576,
   maxPayloadDepth: 64,
+  keyOrder: 'visible',
   laneLeaseMs: 15_000,
   hotLeaseMs: 30_000,
   pollerEnabled: true,
@@ -209,6 +218,7 @@ export interface ResolvedOptions extends Readonly<Record<NumericOption, number>>
   readonly validateJson: boolean
   readonly validateHeaders: boolean
   readonly migrate: boolean
+  readonly keyOrder: KeyOrder
   readonly pollerEnabled: boolean
   readonly laneRenewMs: number
   readonly retentionDeadHours: number | null
@@ -321,6 +331,7 @@ export const resolveOptions = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOpti
     validateJson: given.validateJson ?? DEFAULTS.validateJson,
     validateHeaders: given.validateHeaders ?? DEFAULTS.validateHeaders,
     migrate: given.migrate ?? given.store.capabilities.embedded,
+    keyOrder: oneOf('keyOrder', given.keyOrder ?? DEFAULTS.keyOrder, ['visible', 'locked']),
     pollerEnabled: given.pollerEnabled ?? DEFAULTS.pollerEnabled,
     laneRenewMs,
     retentionDeadHours: dead === null ? null : boundedNumber('retentionDeadHours', dead, [0, 100_000]),

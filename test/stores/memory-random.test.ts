@@ -64,6 +64,7 @@ const endOne = async ({ open, random }: World): Promise<void> => {
 const work = async (world: World, settleAs: () => number): Promise<void> => {
   const { t, me, random } = world
   for (const destination of ['alpha', 'beta']) {
+    await t.store.queue.activate({ workerId: me.id, destination, lanes: null, limit: 1 + random(5) })
     const { due, fresh } = await t.read({ destination, limit: 1 + random(5) })
     const rows = [...due, ...fresh]
     const behind = rows.filter((row) => row.behind).map((row) => row.id)

@@ -112,7 +112,7 @@ describe('statements per operation', () => {
     const texts = new Set<string>()
     for (const lanes of [null, [], [0], [63], [1, 2, 3]]) {
       statements = []
-      await store.queue.read({ ...request, lanes, sweep: true, sweepLimit: 1 })
+      await store.queue.read({ ...request, lanes, sweep: true, sweepFrom: 0n, sweepLimit: 1 })
       texts.add(statements.join())
     }
     expect(texts.size).toBe(1)
@@ -153,9 +153,16 @@ const useEverything = async (): Promise<void> => {
     skipRecentMs: 0,
     windowMs: 0,
     sweep: true,
+    sweepFrom: 0n,
     sweepLimit: 10,
   })
   const ids = fresh.map(({ id }) => id)
+  const delayed = event()
+  const deliveries = [delivery(delayed, { due: { afterMs: 1 } })]
+  const request = { ...insertRequest(delayed), deliveries }
+  await store.transactions.run((tx) => store.insert(store.transactions.executor(tx), request))
+  const due = { workerId, destination: 'alpha', lanes: null, limit: 10 }
+  await expect.poll(() => store.queue.activate(due), { interval: 1 }).toBe(1)
   await store.queue.readByIds('alpha', ids)
   await store.queue.claim(workerId, ids, 10)
   await store.queue.suspect({ workerId, ids, token: 't', spendFrom: 3 })
@@ -223,11 +230,9 @@ describe('query plans', () => {
       /row_number[\s\S]*status = 0 AND seq > \?/,
       'outbox_deliveries_fresh (destination=? AND seq>?)',
     )
-    expectIndex(
-      /row_number[\s\S]*status IN \(2, 5\)/,
-      'outbox_deliveries_due (destination=? AND available_at<?)',
-    )
-    expectIndex(/seq <= \?/, 'COVERING INDEX outbox_deliveries_fresh (destination=? AND seq<?)')
+    expectIndex(/row_number[\s\S]*status = 2 /, 'outbox_deliveries_due (destination=? AND available_at<?)')
+    expectIndex(/seq <= \?/, 'COVERING INDEX outbox_deliveries_fresh (destination=? AND seq>? AND seq<?)')
+    expectIndex(/^UPDATE[\s\S]*row_number/, 'outbox_deliveries_scheduled (destination=? AND available_at<?)')
     expectIndex(/group_concat/, 'outbox_deliveries_keys (destination=? AND key=? AND seq<?)')
     expectIndex(/^UPDATE[\s\S]*j\.kind/, 'SEARCH d USING PRIMARY KEY (id=?)')
     expectIndex(/^INSERT INTO "outbox_finished"/, 'SEARCH d USING PRIMARY KEY (id=?)')

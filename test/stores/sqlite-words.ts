@@ -48,6 +48,7 @@ export const insertRequest = (...events: NewEvent[]) => ({
   events,
   deliveries: events.map((one) => delivery(one)),
   hotLeaseMs: 60_000,
+  lockKeys: false,
 })
 
 /** One committed event with one delivery; returns the event. */
@@ -71,6 +72,7 @@ export const read = <Tx extends object>(store: AnyStore<Tx>, limit = 10_000): Pr
     skipRecentMs: 0,
     windowMs: 0,
     sweep: false,
+    sweepFrom: 0n,
     sweepLimit: 1,
   })
 

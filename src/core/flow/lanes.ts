@@ -13,7 +13,7 @@
  * - A lane is given up only when nothing of it is queued, claimed or in flight here.
  */
 import { LANES } from '../model/lane.ts'
-import type { Cancel, Logger, Metrics, Runtime, Store } from '../spi/index.ts'
+import type { Cancel, Logger, Metrics, OwnedLane, Runtime, Store } from '../spi/index.ts'
 
 export interface LaneEvents {
   /** Lanes came or went; `unclean` were taken from a worker that did not say goodbye. */
@@ -38,6 +38,8 @@ export interface LaneOptions {
 /** While others could fail or lanes are missing, look this often: a takeover shall not wait for a renewal. */
 const WATCH_MS = 500
 
+const laneOf = ({ lane }: OwnedLane): number => lane
+
 export class Lanes {
   readonly #store: Store
   readonly #runtime: Runtime
@@ -46,8 +48,11 @@ export class Lanes {
   readonly #options: LaneOptions
   readonly #events: LaneEvents
   readonly #newId: () => string
-  readonly #owned = new Map<string, Set<number>>()
+  /** Lane → epoch, by destination. */
+  readonly #owned = new Map<string, Map<number, number>>()
   readonly #leaving = new Map<string, Set<number>>()
+  /** Given up, but the answer was lost: not ours to use, whatever the database says. */
+  readonly #unanswered = new Map<string, readonly OwnedLane[]>()
   #workerId: string
   #registered = false
   #validUntil = Number.NEGATIVE_INFINITY
@@ -78,7 +83,7 @@ export class Lanes {
     this.#events = events
     this.#workerId = parts.newId()
     for (const destination of options.destinations) {
-      this.#owned.set(destination, new Set())
+      this.#owned.set(destination, new Map())
       this.#leaving.set(destination, new Set())
     }
   }
@@ -102,7 +107,8 @@ export class Lanes {
     const owned = this.#owned.get(destination)
     const leaving = this.#leaving.get(destination)
     if (!owned || owned.size === 0) return null
-    const lanes = leaving && leaving.size > 0 ? [...owned].filter((lane) => !leaving.has(lane)) : [...owned]
+    const all = [...owned.keys()]
+    const lanes = leaving && leaving.size > 0 ? all.filter((lane) => !leaving.has(lane)) : all
     return lanes.length === 0 ? null : { lanes, all: lanes.length === LANES }
   }
 
@@ -207,6 +213,7 @@ export class Lanes {
     for (const destination of this.#options.destinations) {
       this.#owned.get(destination)?.clear()
       this.#leaving.get(destination)?.clear()
+      this.#unanswered.delete(destination)
       this.#report(destination)
     }
     this.#logger.log('warn', 'this worker was fenced after its lease ran out; it starts anew', {
@@ -228,7 +235,7 @@ export class Lanes {
       const seen = survey.destinations.get(destination)
       if (seen === undefined) continue
       if (seen.workers > 1) this.#othersAlive = true
-      this.#agreeWith(destination, seen.mine)
+      this.#agreeWith(destination, await this.#withoutUnanswered(destination, seen.mine))
       const share = Math.ceil(LANES / Math.max(1, seen.workers))
       const mine = this.count(destination)
       if (mine > share) this.#leaveSurplus(destination, mine - share)
@@ -244,22 +251,41 @@ export class Lanes {
    * The database knows best: a reply to `take` or `giveUp` can be lost. A lane that is ours without our
    * knowledge would be served by nobody.
    */
-  #agreeWith(destination: string, mine: readonly number[]): void {
+  #agreeWith(destination: string, mine: readonly OwnedLane[]): void {
     const owned = this.#owned.get(destination)
     if (!owned) return
-    const truth = new Set(mine)
-    const gone = [...owned].filter((lane) => !truth.has(lane))
+    const truth = new Map(mine.map(({ lane, epoch }) => [lane, epoch]))
+    const gone = [...owned].filter(([lane, epoch]) => truth.get(lane) !== epoch)
     if (gone.length > 0) this.#losses += 1
-    for (const lane of gone) owned.delete(lane)
-    const unknown = mine.filter((lane) => !owned.has(lane))
+    for (const [lane] of gone) owned.delete(lane)
+    const unknown = mine.filter(({ lane }) => !owned.has(lane))
     if (unknown.length > 0) this.#gain(destination, unknown, unknown)
+  }
+
+  /**
+   * A lane that we gave up without hearing that it worked is given up again until we do: the first call may
+   * still be on its way, and would free the lane while we use it.
+   */
+  async #withoutUnanswered(destination: string, mine: readonly OwnedLane[]): Promise<readonly OwnedLane[]> {
+    const unanswered = this.#unanswered.get(destination)
+    if (unanswered === undefined) return mine
+    const still = mine.filter(({ lane, epoch }) =>
+      unanswered.some((given) => given.lane === lane && given.epoch === epoch),
+    )
+    if (still.length > 0) await this.#store.lanes.giveUp(this.#workerId, destination, still)
+    this.#unanswered.delete(destination)
+    return mine.filter((lane) => !still.includes(lane))
   }
 
   /** The share grew again: lanes that we were about to leave are used as before. */
   #stay(destination: string): void {
     const leaving = this.#leaving.get(destination)
     if (!leaving || leaving.size === 0) return
-    const kept = [...leaving]
+    const owned = this.#owned.get(destination)
+    const kept = [...leaving].flatMap((lane) => {
+      const epoch = owned?.get(lane)
+      return epoch === undefined ? [] : [{ lane, epoch }]
+    })
     leaving.clear()
     this.#gain(destination, kept, [])
   }
@@ -268,15 +294,21 @@ export class Lanes {
   async #giveUpIdle(destination: string): Promise<void> {
     const leaving = this.#leaving.get(destination)
     if (!leaving || leaving.size === 0) return
-    const idle = [...leaving].filter((lane) => !this.#events.isBusy(destination, lane))
+    const owned = this.#owned.get(destination)
+    const idle: OwnedLane[] = []
+    for (const lane of leaving) {
+      if (this.#events.isBusy(destination, lane)) continue
+      const epoch = owned?.get(lane)
+      if (epoch !== undefined) idle.push({ lane, epoch })
+      leaving.delete(lane)
+      owned?.delete(lane)
+    }
     if (idle.length === 0) return
     this.#losses += 1
-    for (const lane of idle) {
-      leaving.delete(lane)
-      this.#owned.get(destination)?.delete(lane)
-    }
     this.#report(destination)
+    this.#unanswered.set(destination, idle)
     await this.#store.lanes.giveUp(this.#workerId, destination, idle)
+    this.#unanswered.delete(destination)
   }
 
   /** Marks lanes as leaving; those that we were already leaving count. */
@@ -284,7 +316,7 @@ export class Lanes {
     const leaving = this.#leaving.get(destination)
     const owned = this.#owned.get(destination)
     if (!leaving || !owned) return
-    for (const lane of owned) {
+    for (const lane of owned.keys()) {
       if (leaving.size >= surplus) return
       leaving.add(lane)
     }
@@ -296,16 +328,16 @@ export class Lanes {
     if (taken.length === 0 || workerId !== this.#workerId) return
     this.#gain(
       destination,
-      taken.map(({ lane }) => lane),
-      taken.filter(({ clean }) => !clean).map(({ lane }) => lane),
+      taken,
+      taken.filter(({ clean }) => !clean),
     )
   }
 
-  #gain(destination: string, gained: readonly number[], unclean: readonly number[]): void {
+  #gain(destination: string, gained: readonly OwnedLane[], unclean: readonly OwnedLane[]): void {
     const owned = this.#owned.get(destination)
-    for (const lane of gained) owned?.add(lane)
+    for (const { lane, epoch } of gained) owned?.set(lane, epoch)
     this.#report(destination)
-    this.#events.changed(destination, { gained, unclean })
+    this.#events.changed(destination, { gained: gained.map(laneOf), unclean: unclean.map(laneOf) })
   }
 
   #report(destination: string): void {

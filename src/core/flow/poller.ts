@@ -24,6 +24,7 @@ import type { Admission, Admitted, ReadFacts } from './admission.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Lanes } from './lanes.ts'
 import type { ReadGuard } from './read-guard.ts'
+import { SweepMark } from './sweep-mark.ts'
 
 export interface PollerOptions {
   readonly intervalMs: number
@@ -64,6 +65,7 @@ export class Poller {
   readonly #parts: PollerParts
   readonly #options: PollerOptions
   readonly #signal: Signal
+  readonly #mark: SweepMark
   #cursor = 0n
   #lastSweepAt = Number.NEGATIVE_INFINITY
   #sweepWanted = true
@@ -81,6 +83,7 @@ export class Poller {
     this.#parts = parts
     this.#options = options
     this.#signal = new Signal(parts.runtime)
+    this.#mark = new SweepMark(options.intervalMs)
     this.#idleMs = options.intervalMs
   }
 
@@ -109,12 +112,14 @@ export class Poller {
   rewind(): void {
     this.#cursor = 0n
     this.#rewinds += 1
+    this.#mark.reset()
     this.#sweepWanted = true
     this.#signal.ring()
   }
 
   /** Sweep at the next opportunity: rows behind the cursor became pending. */
   sweepSoon(): void {
+    this.#mark.reset()
     this.#sweepWanted = true
     this.#signal.ring()
   }
@@ -146,31 +151,54 @@ export class Poller {
     if (room <= 0) return this.#waitForRoom()
     return await guard.during(async (readId) => {
       const now = this.#parts.runtime.monotonicNow()
-      const sweep = this.#shouldSweep(now)
       const { workerId, losses } = lanes
       const rewinds = this.#rewinds
       const stillOurs = (): boolean => lanes.losses === losses && this.#rewinds === rewinds
-      if (sweep) this.#sweepWanted = false
-      const { timed } = dispatcher.queues
-      const request: ReadRequest = {
-        destination,
-        lanes: readable.all ? null : readable.lanes,
-        after: this.#cursor,
-        limit: room + timed.count,
-        dueLimit: timed.count + Math.ceil(room / 2),
-        maxBytes: Math.max(1, dispatcher.queues.byteRoom()) + timed.bytes,
-        skipRecentMs: this.#options.skipRecentMs,
-        windowMs: sweep ? 0 : this.#options.windowMs,
-        sweep,
-        sweepLimit: SWEEP_LIMIT,
-      }
-      const { queue } = this.#parts.store
-      let result = await queue.read(request)
-      // What was just routed belongs before what this read found, and is due as well.
-      if (result.unrouted && (await this.#parts.expand())) result = await queue.read(request)
-      if (result.swept !== null) this.#lastSweepAt = now
-      return await this.#admit(result, { readId, workerId, stillOurs })
+      const request = this.#request(readable.all ? null : readable.lanes, room, now)
+      const result = await this.#read(request, workerId)
+      if (request.sweep) this.#noteSweep(request, now)
+      this.#mark.note(request.after, result, now)
+      return await this.#admit(result, request, { readId, workerId, stillOurs })
     })
+  }
+
+  #request(lanes: readonly number[] | null, room: number, now: number): ReadRequest {
+    const { queues } = this.#parts.dispatcher
+    const { timed } = queues
+    const sweep = this.#shouldSweep(now)
+    const sweepFrom = this.#keyedSeen ? 0n : this.#mark.from(now)
+    if (sweep) this.#sweepWanted = false
+    return {
+      destination: this.#parts.destination,
+      lanes,
+      after: this.#cursor,
+      limit: room + timed.count,
+      dueLimit: timed.count + Math.ceil(room / 2),
+      maxBytes: Math.max(1, queues.byteRoom()) + timed.bytes,
+      skipRecentMs: this.#options.skipRecentMs,
+      windowMs: sweep ? 0 : this.#options.windowMs,
+      sweep,
+      sweepFrom,
+      sweepLimit: SWEEP_LIMIT,
+    }
+  }
+
+  /** What was just routed belongs before what a read found, and what was just activated behind it. */
+  async #read(request: ReadRequest, workerId: string): Promise<ReadResult> {
+    const { store, expand, destination } = this.#parts
+    const result = await store.queue.read(request)
+    const expanded = result.unrouted && (await expand())
+    const wanted = { workerId, destination, lanes: request.lanes, limit: this.#options.batchSize }
+    const activated = result.activatable && (await store.queue.activate(wanted)) > 0
+    if (!expanded && !activated) return result
+    const again = await store.queue.read(request)
+    return { ...again, more: again.more || again.activatable }
+  }
+
+  #noteSweep({ sweepFrom }: ReadRequest, startedAt: number): void {
+    this.#lastSweepAt = startedAt
+    const now = this.#parts.runtime.monotonicNow()
+    if (sweepFrom === 0n) this.#mark.fullSweepEnded(now, now - startedAt)
   }
 
   #shouldSweep(now: number): boolean {
@@ -206,8 +234,9 @@ export class Poller {
     }
   }
 
-  async #admit(result: ReadResult, read: Omit<ReadFacts, 'unsure'>): Promise<number> {
+  async #admit(result: ReadResult, request: ReadRequest, read: Omit<ReadFacts, 'unsure'>): Promise<number> {
     const { admission } = this.#parts
+    const sweptAll = request.sweep && request.sweepFrom === 0n
     /** Keys of which a row may be missing here. */
     const unsure = new Set<string>()
     let late: readonly StoredDelivery[] = []
@@ -226,14 +255,15 @@ export class Poller {
       return 0
     }
     const before = this.#cursor
-    const fresh = this.#upToUnswept(result)
+    const fresh = this.#upToUnswept(result, sweptAll)
     const last = fresh.at(-1)
     if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
     const ready = [...late, ...fresh].sort(bySeq)
     const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure })
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
-    return this.#waitAfter(result, admitted, this.#cursor > before)
+    const cut = this.#keyedSeen && !sweptAll
+    return this.#waitAfter(result, admitted, cut, this.#cursor > before)
   }
 
   /**
@@ -275,18 +305,17 @@ export class Poller {
   }
 
   /**
-   * Without a sweep, a lower row of the same key may be visible that we have not seen. So a read that did not
-   * sweep ends before its first keyed row, which the next read brings again together with a sweep. As long as
+   * Without a full sweep, a lower row of the same key may be visible that we have not seen. So a read without one
+   * ends before its first keyed row, which the next read brings again together with a sweep. As long as
    * keyed rows come, every read sweeps; only the change from keyless to keyed traffic costs a second read.
    */
-  #upToUnswept(result: ReadResult): readonly StoredDelivery[] {
+  #upToUnswept(result: ReadResult, sweptAll: boolean): readonly StoredDelivery[] {
     const keyed = result.fresh.findIndex(({ key }) => key !== null)
     this.#keyedSeen = keyed >= 0
-    return keyed < 0 || result.swept !== null ? result.fresh : result.fresh.slice(0, keyed)
+    return keyed < 0 || sweptAll ? result.fresh : result.fresh.slice(0, keyed)
   }
 
-  #waitAfter(result: ReadResult, { blocked, handled }: Admitted, moved: boolean): number {
-    const cut = this.#keyedSeen && result.swept === null
+  #waitAfter(result: ReadResult, { blocked, handled }: Admitted, cut: boolean, moved: boolean): number {
     if (blocked) return BLOCKED_PAUSE_MS
     if (cut || (result.more && (handled > 0 || moved))) return 0
     if (handled > 0) this.#idleMs = this.#options.intervalMs

@@ -53,11 +53,13 @@ export interface PublishStageParts<Tx, E> {
   readonly runtime: Runtime
   readonly intake: HotIntake
   readonly hotLeaseMs: number
+  /** Writers of the same key take turns. */
+  readonly lockKeys: boolean
   readonly newId: () => string
 }
 
 export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): PublishStage<E> => {
-  const { store, runtime, intake, hotLeaseMs, newId } = parts
+  const { store, runtime, intake, hotLeaseMs, lockKeys, newId } = parts
 
   const plan: PublishStage<E>['plan'] = (prepared, observation, budget) => {
     const events: NewEvent[] = []
@@ -84,7 +86,7 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
         if (isHot) hot.push({ id, event, destination, lane, token: right, claimedUntil })
       }
     }
-    const request = { events, deliveries, hotLeaseMs }
+    const request = { events, deliveries, hotLeaseMs, lockKeys }
     return { ids: prepared.ids, request, hot, expectsRows: hot.length < deliveries.length }
   }
 

@@ -207,7 +207,14 @@ export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishi
     scopes: new Scopes<E>({ runtime, logger, metrics, intake, capacity }),
     publishAt: new PublishAt<E>({
       store: store as Store<never, E>,
-      stage: createPublishStage({ store, runtime, intake, hotLeaseMs: options.hotLeaseMs, newId }),
+      stage: createPublishStage({
+        store,
+        runtime,
+        intake,
+        hotLeaseMs: options.hotLeaseMs,
+        lockKeys: options.keyOrder === 'locked',
+        newId,
+      }),
       preparer: createPreparer(options, newId, () => runtime.wallNow()),
       intake,
       ready,

@@ -5,7 +5,7 @@
  *   pending ──► done                        pending, retry, scheduled and held are unfinished work.
  *   pending ──► retry ──► done | dead       done and discarded are final and live in `finished`.
  *   pending ──► dead ──► discarded          dead waits for an operator or for the retention to pass.
- *   scheduled ──► (due) as pending          held waits behind its key's head and becomes pending again
+ *   scheduled ──► pending (when due)        held waits behind its key's head and becomes pending again
  *   pending ◄──► held                       when that head is out of the way.
  *
  * "Processing" is not a state: it is unfinished work under a live right, so nothing can be stuck in it.

@@ -27,6 +27,8 @@ export interface InsertRequest {
   readonly events: readonly NewEvent[]
   readonly deliveries: readonly NewDelivery[]
   readonly hotLeaseMs: number
+  /** Writers of the same key take turns: whoever inserts first commits first. */
+  readonly lockKeys: boolean
 }
 
 export interface InsertResult {

@@ -76,8 +76,11 @@ export interface LaneStore {
   survey(workerId: string, destinations: readonly string[]): Promise<LaneSurvey>
   /** Takes up to `atMost` free lanes (no owner, or a fenced one). Empty when the worker is fenced. */
   take(workerId: string, destination: string, atMost: number): Promise<readonly TakenLane[]>
-  /** Lanes that are not the worker's are ignored. */
-  giveUp(workerId: string, destination: string, lanes: readonly number[]): Promise<void>
+  /**
+   * Lanes that are not the worker's at this very epoch are ignored: a call that arrives late must not free a
+   * lane that was taken again.
+   */
+  giveUp(workerId: string, destination: string, lanes: readonly OwnedLane[]): Promise<void>
   /** Clean end: frees the lanes, removes the worker row. */
   retire(workerId: string): Promise<void>
 }
@@ -97,12 +100,17 @@ export interface LaneSurvey {
 export interface DestinationSurvey {
   /** Live workers that serve this destination, the asking one included. */
   readonly workers: number
-  readonly mine: readonly number[]
+  readonly mine: readonly OwnedLane[]
   readonly free: number
 }
 
-export interface TakenLane {
+export interface OwnedLane {
   readonly lane: number
+  /** Grows by one whenever the lane is taken. */
+  readonly epoch: number
+}
+
+export interface TakenLane extends OwnedLane {
   /** False: the previous owner was fenced, so its first due rows are suspects. */
   readonly clean: boolean
 }
@@ -115,10 +123,16 @@ export interface QueueStore {
   /** The same rows by id, for what a sweep found; rows that are no longer pending and due are left out. */
   readByIds(destination: string, ids: readonly string[]): Promise<readonly StoredDelivery[]>
   /**
+   * A delayed row takes its place when it is due: scheduled rows of these lanes whose time has come become
+   * pending, each with a new `seq`, in order of their time. So they come after everything of their key that was
+   * committed before. Returns how many; 0 when the worker is fenced.
+   */
+  activate(request: ActivateRequest): Promise<number>
+  /**
    * For keyed events right after commit: which of these are pending and due, with their position and the
-   * unfinished rows of the same key (here, unrouted, or dead ones that hold it) that lie before them; delayed
-   * ones count from their due time on. The lane's owner alone sends them, so nothing is written. Empty when
-   * the worker is fenced.
+   * unfinished rows of the same key (here, unrouted, or dead ones that hold it) that lie before them; scheduled
+   * ones have no place yet. The lane's owner alone sends them, so nothing is written. Empty when the worker is
+   * fenced.
    */
   claim(workerId: string, ids: readonly string[], aheadLimit: number): Promise<readonly ClaimedHead[]>
   /**
@@ -131,8 +145,8 @@ export interface QueueStore {
   /** Extends hot claims that nobody replaced, even if their lease ran out. Returns the ids that were lost. */
   extend(claims: readonly HotClaim[], leaseMs: number): Promise<readonly string[]>
   /**
-   * Marks pending rows, and retries and scheduled ones that are due, as held, if a row of their key that is not pending holds it before
-   * them at this moment, by the rule of `StoredDelivery.behind` (an unrouted row is no reason: it would not
+   * Marks pending rows, and retries that are due, as held, if a row of their key that is not pending holds it
+   * before them at this moment, by the rule of `StoredDelivery.behind` (an unrouted row is no reason: it would not
    * promote them). Returns the ids that are now held, also those that were before; the others may be sent or
    * must be read again.
    */
@@ -143,14 +157,22 @@ export interface QueueStore {
    * token: from then on the row belongs to its lane's owner.
    */
   settle(request: SettleRequest): Promise<SettleResult>
-  /** Unrouted deliveries that are due, lowest `seq` first. Before it is due a delayed one holds no key. */
+  /** Unrouted deliveries, pending or scheduled, whose event exists; lowest `seq` first. Scheduled ones hold no key. */
   readUnrouted(limit: number): Promise<readonly UnroutedDelivery[]>
   /**
-   * Replaces unrouted deliveries by routed ones with the same position and due time; a delayed one stays
-   * `scheduled`. Those that were replaced before are passed over. False when the registry is no longer at
+   * Replaces unrouted deliveries by routed ones with the same position, state and due time. Those that were
+   * replaced before are passed over. False when the registry is no longer at
    * `registryVersion` or the worker is fenced: nothing happened, look at the routes again.
    */
   expand(request: ExpandRequest): Promise<boolean>
+}
+
+export interface ActivateRequest {
+  readonly workerId: string
+  readonly destination: string
+  /** Null means all lanes. */
+  readonly lanes: readonly number[] | null
+  readonly limit: number
 }
 
 export interface ReadRequest {
@@ -160,25 +182,27 @@ export interface ReadRequest {
   /** Fresh rows are those with a higher `seq`. */
   readonly after: bigint
   readonly limit: number
-  /** Of these at most so many retries and scheduled ones, so that a crowd of them leaves room for fresh rows. */
+  /** Of these at most so many retries, so that a crowd of them leaves room for fresh rows. */
   readonly dueLimit: number
   /** Stop before this many payload bytes, but always return at least one row. */
   readonly maxBytes: number
-  /** Leave out fresh rows stored less than this long ago; 0 takes all. */
+  /** End before the first fresh row that was stored less than this long ago; 0 takes all. */
   readonly skipRecentMs: number
-  /** Leave out fresh rows stored longer ago than this; 0 takes all. The core still asks without it now and then. */
+  /** Leave out fresh rows available for longer than this; 0 takes all. The core still asks without it now and then. */
   readonly windowMs: number
-  /** Also list what is unfinished at or behind `after`, at most `sweepLimit` ids. */
+  /** Also list what is pending and due at or behind `after`, at most `sweepLimit` ids. */
   readonly sweep: boolean
+  /** The sweep may leave out what lies at or behind this; 0 leaves out nothing. */
+  readonly sweepFrom: bigint
   readonly sweepLimit: number
 }
 
 export interface ReadResult {
   /** Pending, due, `seq` > after; in `seq` order. */
   readonly fresh: readonly StoredDelivery[]
-  /** Retries and scheduled ones whose time has come; by due time. Shares `limit` and `maxBytes` with fresh, and goes first. */
+  /** Retries whose time has come; by due time. Shares `limit` and `maxBytes` with fresh, and goes first. */
   readonly due: readonly StoredDelivery[]
-  /** Pending and due at or behind `after`, lowest first; null when no sweep was asked for. */
+  /** Pending and due, `sweepFrom` < `seq` <= `after`, lowest first; null when no sweep was asked for. */
   readonly swept: readonly SweptDelivery[] | null
   /** There were more than `sweepLimit`. */
   readonly sweptMore: boolean
@@ -188,6 +212,13 @@ export interface ReadResult {
   readonly nextDueInMs: number | null
   /** There are unrouted deliveries that wait for expansion. */
   readonly unrouted: boolean
+  /** There are scheduled rows of these lanes whose time has come: `activate` gives them their place. */
+  readonly activatable: boolean
+  /**
+   * Numbers of transactions as this read saw them: all below `oldest` had ended, none from `next` on had begun.
+   * Null when the database does not tell.
+   */
+  readonly snapshot: { readonly oldest: bigint; readonly next: bigint } | null
 }
 
 export interface StoredDelivery {
@@ -199,13 +230,12 @@ export interface StoredDelivery {
   readonly key: string | null
   readonly attempts: number
   readonly suspicions: number
-  readonly status: 'pending' | 'retry' | 'scheduled'
+  readonly status: 'pending' | 'retry'
   readonly token: string | null
   readonly holdsKey: boolean
   /**
    * A holder of its key that is not pending, or an unrouted row of its key, comes first. For a row that holds
-   * the key itself (a retry, a promoted one) held rows do not count: they wait for it. For a scheduled row,
-   * which ranks when it is due, a holder comes first whatever its `seq`.
+   * the key itself (a retry, a promoted one) held rows do not count: they wait for it.
    */
   readonly behind: boolean
   readonly size: number

@@ -7,6 +7,7 @@
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import { type DeliveryStatus, UNROUTED } from '../../core/model/index.ts'
 import type { AttemptView, AuditEntry, RegisteredDestination } from '../../core/spi/index.ts'
+import { KeyLocks } from './key-locks.ts'
 import { KeyQueue } from './key-queue.ts'
 import {
   byDueTime,
@@ -31,8 +32,8 @@ export class DestinationQueue {
   readonly pending = new SortedList<DeliveryRow>(bySeq)
   /** Pending rows that carry a token. */
   readonly claimed = new SortedList<DeliveryRow>(byDueTime)
-  /** Retries and delayed rows. */
-  readonly timed = new SortedList<DeliveryRow>(byDueTime)
+  readonly retries = new SortedList<DeliveryRow>(byDueTime)
+  readonly scheduled = new SortedList<DeliveryRow>(byDueTime)
   readonly dead = new SortedList<DeliveryRow>(bySeq)
   readonly keys = new Map<string, KeyQueue>()
   readonly counts: Record<DeliveryStatus, number> = {
@@ -51,8 +52,14 @@ export interface RegistryEntry extends RegisteredDestination {
   readonly reconciledTo: bigint
 }
 
-/** A transaction that has drawn numbers and is not over: rows with these numbers may still appear. */
+export interface LaneRow {
+  owner: string | null
+  epoch: number
+}
+
+/** A transaction that is not over: rows with the numbers that it has drawn may still appear. */
 export interface OpenDraw {
+  readonly number: bigint
   readonly firstSeq: bigint | null
 }
 
@@ -73,19 +80,21 @@ export class MemoryDatabase {
   readonly attempts = new Map<string, AttemptView[]>()
   readonly dedup = new Map<string, { readonly eventId: string; readonly atMs: number }>()
   readonly workers = new Map<string, WorkerRow>()
-  /** Owner of each lane, by destination. */
-  readonly lanes = new Map<string, (string | null)[]>()
+  readonly lanes = new Map<string, LaneRow[]>()
   readonly duties = new Map<string, string>()
   readonly registry = new Map<string, RegistryEntry>()
   registryVersion = 0
   readonly audit: AuditEntry[] = []
   readonly statistics = new Map<number, ReadonlyMap<string, Readonly<Record<DeliveryStatus, number>>>>()
+  /** In the order in which they began. */
   readonly open = new Set<OpenDraw>()
   /** What tests wrote with `tx.set`, as far as it is committed. */
   readonly data = new Map<string, unknown>()
+  readonly keyLocks = new KeyLocks()
   createdAtMs: number | null = null
   #clock: (() => number) | null
   #lastSeq = 0n
+  #transactions = 0n
 
   constructor(options: MemoryDatabaseOptions) {
     this.#clock = options.clock ?? null
@@ -114,6 +123,17 @@ export class MemoryDatabase {
 
   get lastSeq(): bigint {
     return this.#lastSeq
+  }
+
+  beginTransaction(): bigint {
+    this.#transactions += 1n
+    return this.#transactions
+  }
+
+  snapshot(): { readonly oldest: bigint; readonly next: bigint } {
+    const next = this.#transactions + 1n
+    const [oldest] = this.open
+    return { oldest: oldest?.number ?? next, next }
   }
 
   drawSeq(): bigint {
@@ -178,9 +198,19 @@ export class MemoryDatabase {
     event.deliveries.add(row)
   }
 
-  change(row: DeliveryRow, changes: Partial<DeliveryRow>): void {
+  change(row: DeliveryRow, changes: Partial<Omit<DeliveryRow, 'seq'>>): void {
     this.#unlink(row)
     Object.assign(row, changes)
+    this.#link(row)
+  }
+
+  /** A delayed row takes its place at the end. */
+  activate(row: DeliveryRow): void {
+    this.#unlink(row)
+    this.deliveriesInOrder.delete(row)
+    row.seq = this.drawSeq()
+    row.status = 'pending'
+    this.deliveriesInOrder.add(row)
     this.#link(row)
   }
 
@@ -226,8 +256,9 @@ export class MemoryDatabase {
       case 'pending':
         return row.token === null ? [queue.pending] : [queue.pending, queue.claimed]
       case 'retry':
+        return [queue.retries]
       case 'scheduled':
-        return [queue.timed]
+        return [queue.scheduled]
       case 'held':
         return []
       case 'dead':
@@ -241,7 +272,7 @@ export class MemoryDatabase {
 }
 
 const takesPartInKey = (row: DeliveryRow): boolean =>
-  isUnfinished(row) || (row.status === 'dead' && row.holdsKey)
+  (isUnfinished(row) && row.status !== 'scheduled') || (row.status === 'dead' && row.holdsKey)
 
 /** An empty database. Give the same one to several stores to play several processes. */
 export const createMemoryDatabase = (options: MemoryDatabaseOptions = {}): MemoryDatabase =>

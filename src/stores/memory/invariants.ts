@@ -20,13 +20,10 @@ const checkKeys = (db: MemoryDatabase): string[] => {
     for (const [key, rows] of queue.keys) {
       let held = 0
       let holders = 0
-      let delayed = 0
       for (const row of rows.rows) {
         if (row.status === 'held') held += 1
         else if (row.holdsKey) holders += 1
-        if (row.status === 'held' && row.delayed) delayed += 1
-        // Behind a delayed one it waits for whoever that one waits for.
-        else if (row.status === 'held' && holders + delayed === 0) {
+        if (row.status === 'held' && holders === 0) {
           problems.push(`delivery ${row.id} of key "${key}" in ${destination} is held by nobody before it`)
         }
       }
@@ -64,15 +61,15 @@ const checkReachable = (db: MemoryDatabase): string[] => {
   }
   for (const queue of db.queues.values()) {
     for (const row of queue.pending) note(row, 'pending')
-    for (const row of queue.timed) note(row, 'timed')
+    for (const row of queue.retries) note(row, 'retry')
+    for (const row of queue.scheduled) note(row, 'scheduled')
     for (const key of queue.keys.values())
       for (const row of key.waiting) if (row.status === 'held') note(row, 'held')
   }
   const problems: string[] = []
   for (const row of db.deliveries.values()) {
     const found = (indexed.get(row) ?? []).join()
-    const timed = row.status === 'retry' || row.status === 'scheduled'
-    const expected = !isUnfinished(row) ? '' : timed ? 'timed' : row.status
+    const expected = isUnfinished(row) ? row.status : ''
     if (found !== expected) problems.push(`delivery ${row.id} is ${row.status} and found in "${found}"`)
   }
   return problems

@@ -3,11 +3,10 @@
  *
  * A row holds its key when it is a retry, held, promoted (pending after it was held) or a dead head that
  * blocks. Among those, retries and dead heads are the blockers. A held row waits until no holder before it is
- * left that is not held itself, a delayed one until there is no such holder at all; then it is promoted. So a
- * held row always has a holder that is not held, and whoever ends as the last one promotes: nothing can be held
- * for ever.
+ * left that is not held itself; then it is promoted. So a held row always has a holder that is not held, and
+ * whoever ends as the last one promotes: nothing can be held for ever. Scheduled rows have no place here yet.
  */
-import { bySeq, type DeliveryRow, isDue } from './rows.ts'
+import { bySeq, type DeliveryRow } from './rows.ts'
 import { SortedList } from './sorted-list.ts'
 
 export class KeyQueue {
@@ -44,11 +43,9 @@ export class KeyQueue {
 
   /**
    * Whether this row has to wait for a holder that is not pending. A row that holds the key itself waits only
-   * for blockers before it: if it waited for held rows, which wait for it, neither would ever go. A delayed
-   * row ranks when it is due, so every holder was there before it.
+   * for blockers before it: if it waited for held rows, which wait for it, neither would ever go.
    */
   isHeldBack(row: DeliveryRow): boolean {
-    if (row.status === 'scheduled') return this.waiting.size > 0
     const first = row.holdsKey ? this.firstBlocker() : this.waiting.first()
     return first !== undefined && first.seq < row.seq
   }
@@ -59,7 +56,7 @@ export class KeyQueue {
     const next: DeliveryRow[] = []
     for (const row of this.waiting) {
       if (next.length >= limit || (holder !== undefined && row.seq > holder.seq)) break
-      if (row.status === 'held' && !(row.delayed && holder !== undefined)) next.push(row)
+      if (row.status === 'held') next.push(row)
     }
     return next
   }
@@ -71,12 +68,12 @@ export class KeyQueue {
     return undefined
   }
 
-  /** Ids of the rows before `seq` (null: of all), lowest first. Delayed rows have no place before they are due. */
-  idsBefore(seq: bigint | null, now: number, limit: number): string[] {
+  /** Ids of the rows before `seq`, lowest first. */
+  idsBefore(seq: bigint, limit: number): string[] {
     const ids: string[] = []
     for (const row of this.rows) {
-      if ((seq !== null && row.seq >= seq) || ids.length >= limit) break
-      if (row.status !== 'scheduled' || isDue(row, now)) ids.push(row.id)
+      if (row.seq >= seq || ids.length >= limit) break
+      ids.push(row.id)
     }
     return ids
   }

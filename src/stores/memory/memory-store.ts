@@ -8,7 +8,7 @@ import { createIdGenerator } from '../../core/model/index.ts'
 import type { SchemaStatus, Store, StoreContext } from '../../core/spi/index.ts'
 import { createMemoryDatabase, type MemoryDatabase } from './database.ts'
 import * as claiming from './statements/claim.ts'
-import { insert } from './statements/insert.ts'
+import { insert, insertSync } from './statements/insert.ts'
 import * as inspect from './statements/inspect.ts'
 import * as lanes from './statements/lanes.ts'
 import * as maintain from './statements/maintain.ts'
@@ -94,8 +94,8 @@ export const memoryStore = (options: MemoryStoreOptions = {}): MemoryStore => {
     transactions: memoryTransactions(() => connection.begin()),
     open: async (context) => connection.open(context),
     close: async () => connection.close(),
-    insert: async (tx, request) => insert(tx, request),
-    insertSync: insert,
+    insert,
+    insertSync,
     lanes: {
       register: step(lanes.register),
       renew: step(lanes.renew),
@@ -107,6 +107,7 @@ export const memoryStore = (options: MemoryStoreOptions = {}): MemoryStore => {
     queue: {
       read: step(reading.read),
       readByIds: step(reading.readByIds),
+      activate: step(reading.activate),
       claim: step(claiming.claim),
       suspect: step(claiming.suspect),
       extend: step(claiming.extend),

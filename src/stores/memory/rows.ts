@@ -15,7 +15,8 @@ export interface EventRow {
 export interface DeliveryRow {
   readonly id: string
   readonly eventId: string
-  readonly seq: bigint
+  /** A delayed row gets a new one when it is due. */
+  seq: bigint
   readonly destination: string
   readonly run: number
   readonly lane: number
@@ -28,8 +29,6 @@ export interface DeliveryRow {
   availableAtMs: number
   token: string | null
   holdsKey: boolean
-  /** Held when its time came; it ranks behind every holder there is, not by its position. */
-  delayed: boolean
   /** A dead head that waits for an operator on purpose. */
   parked: boolean
   /** Token or worker id by which it was last settled, so that a repeated settle is recognised. */
@@ -63,7 +62,6 @@ export const newDeliveryRow = (
   token: null,
   holdsKey: false,
   parked: false,
-  delayed: false,
   settledBy: null,
   endedAtMs: null,
   lastError: null,

@@ -6,6 +6,7 @@
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { MemoryDatabase, OpenDraw } from './database.ts'
+import type { LockHolder } from './key-locks.ts'
 import type { DeliveryRow, EventRow } from './rows.ts'
 
 export type LogEntry =
@@ -15,7 +16,7 @@ export type LogEntry =
   | { readonly kind: 'observer'; committed(): void; rolledBack(): void }
 
 /** The state that all handles of one transaction share. */
-export class TransactionLog implements OpenDraw {
+export class TransactionLog implements OpenDraw, LockHolder {
   readonly database: MemoryDatabase
   readonly entries: LogEntry[] = []
   /** Idempotency keys and business data of this transaction, derived from the log. */
@@ -23,11 +24,19 @@ export class TransactionLog implements OpenDraw {
   readonly data = new Map<string, unknown>()
   readonly eventIds = new Set<string>()
   readonly deliveryIds = new Set<string>()
+  readonly number: bigint
+  readonly released: Promise<void>
+  waitsFor: LockHolder | null = null
   firstSeq: bigint | null = null
   over = false
+  #release: () => void = () => undefined
 
   constructor(database: MemoryDatabase) {
     this.database = database
+    this.number = database.beginTransaction()
+    this.released = new Promise((resolve) => {
+      this.#release = resolve
+    })
     database.open.add(this)
   }
 
@@ -54,6 +63,7 @@ export class TransactionLog implements OpenDraw {
 
   rollback(): void {
     this.#end()
+    this.#unlock()
     this.rollbackTo(0)
   }
 
@@ -61,12 +71,19 @@ export class TransactionLog implements OpenDraw {
     this.#end()
     const dropped = new Set<string>()
     for (const entry of this.entries) this.#apply(entry, dropped)
+    this.#unlock()
     for (const entry of this.entries) if (entry.kind === 'observer') entry.committed()
   }
 
   #end(): void {
     this.over = true
     this.database.open.delete(this)
+  }
+
+  /** After the rows are there, or never will be: the next writer of a key comes behind them. */
+  #unlock(): void {
+    this.database.keyLocks.release(this)
+    this.#release()
   }
 
   #derive(entry: LogEntry): void {

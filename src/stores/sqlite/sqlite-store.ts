@@ -21,6 +21,7 @@ import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
 import { SqliteDatabase } from './database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
 import { schemaRole } from './schema.ts'
+import * as activating from './statements/activate.ts'
 import * as audit from './statements/audit.ts'
 import * as claims from './statements/claim.ts'
 import * as cleaning from './statements/cleanup.ts'
@@ -157,6 +158,7 @@ const laneRole = (database: SqliteDatabase, t: Tables): LaneStore => ({
 const queueRole = (database: SqliteDatabase, t: Tables): QueueStore => ({
   read: (request) => database.read((c) => reading.read(c, t, request)),
   readByIds: (destination, ids) => database.read((c) => reading.readByIds(c, t, destination, ids)),
+  activate: (request) => database.write((c) => activating.activate(c, t, request)),
   claim: (workerId, ids, aheadLimit) => database.read((c) => claims.claim(c, t, workerId, ids, aheadLimit)),
   suspect: (request) => database.write((c) => suspecting.suspect(c, t, request)),
   extend: (hot, leaseMs) => database.write((c) => extending.extend(c, t, hot, leaseMs)),

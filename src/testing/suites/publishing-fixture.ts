@@ -127,7 +127,7 @@ export class PublishingFixture {
   }
 
   insertIn(tx: unknown, request: Partial<InsertRequest>): Promise<InsertResult> {
-    const full = { events: [], deliveries: [], hotLeaseMs: LONG_MS, ...request }
+    const full = { events: [], deliveries: [], hotLeaseMs: LONG_MS, lockKeys: false, ...request }
     return this.store.insert(this.transactions.executor(tx), full)
   }
 

@@ -75,6 +75,7 @@ export class StoreFixture extends PublishingFixture {
       skipRecentMs: 0,
       windowMs: 0,
       sweep: false,
+      sweepFrom: 0n,
       sweepLimit: 1_000,
       ...over,
     })

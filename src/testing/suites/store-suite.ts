@@ -4,9 +4,11 @@
  */
 import { claimTopic } from './store/claim.ts'
 import { clockTopic } from './store/clock.ts'
+import { delaysTopic } from './store/delays.ts'
 import { idempotencyTopic } from './store/idempotency.ts'
 import { insertTopic } from './store/insert.ts'
 import { inspectionTopic } from './store/inspection.ts'
+import { keyLocksTopic } from './store/key-locks.ts'
 import { lanesTopic } from './store/lanes.ts'
 import { maintenanceTopic } from './store/maintenance.ts'
 import { operationsTopic } from './store/operations.ts'
@@ -26,10 +28,12 @@ const TOPICS: readonly Topic[] = [
   transactionsTopic,
   insertTopic,
   idempotencyTopic,
+  keyLocksTopic,
   lanesTopic,
   readTopic,
   claimTopic,
   orderTopic,
+  delaysTopic,
   settleTopic,
   suspectsTopic,
   unroutedTopic,

@@ -9,7 +9,7 @@ import type {
   SuspectRequest,
 } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
-import { bySeq, type DeliveryRow, isDue, isUnderHotClaim, newDeliveryRow } from '../rows.ts'
+import { bySeq, type DeliveryRow, isDue, isUnderHotClaim, isUnfinished, newDeliveryRow } from '../rows.ts'
 
 export const claim = (
   db: MemoryDatabase,
@@ -21,8 +21,8 @@ export const claim = (
   const now = db.now()
   const rows = known(db, ids).filter((row) => row.status === 'pending' && isDue(row, now))
   return rows.sort(bySeq).map((row) => {
-    const here = db.keyQueue(row.destination, row.key)?.idsBefore(row.seq, now, aheadLimit) ?? []
-    const unrouted = db.unroutedOf(row.key)?.idsBefore(row.seq, now, aheadLimit - here.length) ?? []
+    const here = db.keyQueue(row.destination, row.key)?.idsBefore(row.seq, aheadLimit) ?? []
+    const unrouted = db.unroutedOf(row.key)?.idsBefore(row.seq, aheadLimit - here.length) ?? []
     return { id: row.id, seq: row.seq, ahead: [...here, ...unrouted] }
   })
 }
@@ -67,9 +67,10 @@ export const hold = (
   const held: string[] = []
   for (const row of known(db, ids)) {
     if (row.destination !== destination || row.key === null) continue
-    const mayBeHeld = (row.status === 'pending' && !isUnderHotClaim(row, now)) || isDueByTime(row, now)
+    const mayBeHeld =
+      (row.status === 'pending' && !isUnderHotClaim(row, now)) || (row.status === 'retry' && isDue(row, now))
     if (mayBeHeld && db.keyQueue(destination, row.key)?.isHeldBack(row)) {
-      db.change(row, { status: 'held', holdsKey: true, delayed: row.status === 'scheduled' })
+      db.change(row, { status: 'held', holdsKey: true })
     }
     if (row.status === 'held') held.push(row.id)
   }
@@ -82,11 +83,10 @@ export const expand = (db: MemoryDatabase, request: ExpandRequest): boolean => {
   for (const { unroutedId, deliveries } of expansions) {
     const unrouted = db.deliveries.get(unroutedId)
     // Expanded before, by us or by somebody else: there is nothing left to replace.
-    if (unrouted === undefined || unrouted.destination !== UNROUTED || !isSendable(unrouted)) continue
+    if (unrouted === undefined || unrouted.destination !== UNROUTED || !isUnfinished(unrouted)) continue
     const { seq, eventId, createdAtMs, availableAtMs, status } = unrouted
     for (const delivery of deliveries) {
       if (hasDelivery(db, eventId, delivery.destination)) continue
-      // A delayed one stays `scheduled`, because it ranks by its due time and not by its position.
       db.insertRow(newDeliveryRow({ ...delivery, eventId, seq, createdAtMs, availableAtMs, status }))
     }
     db.remove(unrouted)
@@ -99,11 +99,7 @@ export const hasDelivery = (db: MemoryDatabase, eventId: string, destination: st
   return false
 }
 
-const isSendable = ({ status }: DeliveryRow): boolean =>
-  status === 'pending' || status === 'retry' || status === 'scheduled'
-
-const isDueByTime = (row: DeliveryRow, now: number): boolean =>
-  (row.status === 'scheduled' || row.status === 'retry') && isDue(row, now)
+const isSendable = ({ status }: DeliveryRow): boolean => status === 'pending' || status === 'retry'
 
 const known = (db: MemoryDatabase, ids: readonly string[]): DeliveryRow[] =>
   ids.flatMap((id) => db.deliveries.get(id) ?? [])

@@ -4,12 +4,27 @@ import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../.
 import { type DeliveryRow, type EventRow, newDeliveryRow } from '../rows.ts'
 import { assertOpen, type MemoryTransaction, type TransactionLog } from '../transactions.ts'
 
+export const insert = async (tx: MemoryTransaction, request: InsertRequest): Promise<InsertResult> => {
+  const log = assertOpen(tx)
+  if (request.lockKeys) await log.database.keyLocks.acquire(log, keysOf(request))
+  // The transaction may have ended while this waited.
+  return write(assertOpen(tx), request)
+}
+
+export const insertSync = (tx: MemoryTransaction, request: InsertRequest): InsertResult => {
+  const log = assertOpen(tx)
+  if (request.lockKeys) log.database.keyLocks.acquireNow(log, keysOf(request))
+  return write(log, request)
+}
+
+const keysOf = ({ events }: InsertRequest): string[] =>
+  events.flatMap(({ key }) => (key === null ? [] : [key]))
+
 /**
  * Draws the numbers at once, as a database's sequence does; the rows themselves appear at commit. Everything is
  * checked before the first row is written: the caller may catch the error and commit.
  */
-export const insert = (tx: MemoryTransaction, request: InsertRequest): InsertResult => {
-  const log = assertOpen(tx)
+const write = (log: TransactionLog, request: InsertRequest): InsertResult => {
   const { firsts, duplicates } = sortOut(log, request.events)
   for (const delivery of request.deliveries) checkDelivery(log, delivery, firsts, duplicates)
   const now = log.database.now()

@@ -101,10 +101,10 @@ export const counts = (db: MemoryDatabase): DestinationCounts[] => {
 
 const oldestLag = (queue: DestinationQueue, now: number): number | null => {
   let oldest: number | null = null
-  for (const row of [...queue.pending, ...queue.timed, ...blockingHeads(queue)]) {
+  for (const row of [...queue.pending, ...queue.retries, ...queue.scheduled, ...blockingHeads(queue)]) {
     if (row.status !== 'dead' && (!isDue(row, now) || isParked(queue, row))) continue
-    // A delayed row began to wait when it became due.
-    const since = row.status === 'scheduled' ? row.availableAtMs : row.createdAtMs
+    // What was delayed began to wait when it was due.
+    const since = row.status === 'dead' || row.token !== null ? row.createdAtMs : row.availableAtMs
     if (oldest === null || since < oldest) oldest = since
   }
   return oldest === null ? null : Math.max(0, now - oldest)
@@ -124,7 +124,6 @@ export const blockedKeys = (
   db: MemoryDatabase,
   query: { destination?: string; limit: number },
 ): BlockedKey[] => {
-  const now = db.now()
   const found: BlockedKey[] = []
   for (const [destination, queue] of db.queues) {
     if (query.destination !== undefined && query.destination !== destination) continue
@@ -133,8 +132,7 @@ export const blockedKeys = (
       if (head === undefined) continue
       let waiting = 0
       for (const row of rows.rows) {
-        const delayed = row.status === 'scheduled' && !isDue(row, now)
-        if (row !== head && isUnfinished(row) && !delayed) waiting += 1
+        if (row !== head && isUnfinished(row)) waiting += 1
       }
       if (waiting === 0) continue
       if (found.length >= query.limit) return found
@@ -152,7 +150,7 @@ export const workers = (db: MemoryDatabase): WorkerView[] => {
   const now = db.now()
   return [...db.workers.values()].map(({ id, name, startedAtMs, expiresAtMs, fenced, destinations }) => {
     let lanes = 0
-    for (const owners of db.lanes.values()) for (const owner of owners) if (owner === id) lanes += 1
+    for (const owners of db.lanes.values()) for (const owner of owners) if (owner.owner === id) lanes += 1
     return { workerId: id, name, startedAtMs, expiresInMs: expiresAtMs - now, fenced, destinations, lanes }
   })
 }

@@ -1,5 +1,11 @@
 import { LANES } from '../../../core/model/index.ts'
-import type { DestinationSurvey, LaneSurvey, TakenLane, WorkerRegistration } from '../../../core/spi/index.ts'
+import type {
+  DestinationSurvey,
+  LaneSurvey,
+  OwnedLane,
+  TakenLane,
+  WorkerRegistration,
+} from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 
 export const register = (db: MemoryDatabase, registration: WorkerRegistration): void => {
@@ -39,9 +45,9 @@ const surveyOne = (db: MemoryDatabase, workerId: string, destination: string): D
   for (const worker of db.workers.values()) {
     if (!worker.fenced && worker.destinations.includes(destination)) workers += 1
   }
-  const owners = db.lanes.get(destination) ?? []
-  const mine = owners.flatMap((owner, lane) => (owner === workerId ? [lane] : []))
-  return { workers, mine, free: owners.filter((owner) => isFree(db, owner)).length }
+  const rows = db.lanes.get(destination) ?? []
+  const mine = rows.flatMap(({ owner, epoch }, lane) => (owner === workerId ? [{ lane, epoch }] : []))
+  return { workers, mine, free: rows.filter(({ owner }) => isFree(db, owner)).length }
 }
 
 /** Nobody's, or of a worker that was fenced or is gone. */
@@ -53,14 +59,16 @@ export const take = (
   destination: string,
   atMost: number,
 ): TakenLane[] => {
-  const owners = db.lanes.get(destination)
-  if (owners === undefined || !db.isLive(workerId)) return []
+  const rows = db.lanes.get(destination)
+  if (rows === undefined || !db.isLive(workerId)) return []
   const taken: TakenLane[] = []
-  for (const [lane, owner] of owners.entries()) {
+  for (const [lane, row] of rows.entries()) {
     if (taken.length >= atMost) break
-    if (!isFree(db, owner)) continue
-    owners[lane] = workerId
-    taken.push({ lane, clean: owner === null })
+    if (!isFree(db, row.owner)) continue
+    const clean = row.owner === null
+    row.owner = workerId
+    row.epoch += 1
+    taken.push({ lane, epoch: row.epoch, clean })
   }
   return taken
 }
@@ -69,18 +77,21 @@ export const giveUp = (
   db: MemoryDatabase,
   workerId: string,
   destination: string,
-  lanes: readonly number[],
+  lanes: readonly OwnedLane[],
 ): void => {
-  const owners = db.lanes.get(destination)
-  if (owners === undefined || !db.isLive(workerId)) return
-  for (const lane of lanes) if (owners[lane] === workerId) owners[lane] = null
+  const rows = db.lanes.get(destination)
+  if (rows === undefined || !db.isLive(workerId)) return
+  for (const { lane, epoch } of lanes) {
+    const row = rows[lane]
+    if (row?.owner === workerId && row.epoch === epoch) row.owner = null
+  }
 }
 
 export const retire = (db: MemoryDatabase, workerId: string): void => {
   // The lanes of a fenced worker keep their owner's name: nobody knows what it had under way.
   if (db.isLive(workerId)) {
-    for (const owners of db.lanes.values()) {
-      for (const [lane, owner] of owners.entries()) if (owner === workerId) owners[lane] = null
+    for (const rows of db.lanes.values()) {
+      for (const row of rows) if (row.owner === workerId) row.owner = null
     }
   }
   for (const [duty, owner] of db.duties) if (owner === workerId) db.duties.delete(duty)
@@ -88,5 +99,9 @@ export const retire = (db: MemoryDatabase, workerId: string): void => {
 }
 
 export const createLanes = (db: MemoryDatabase, destination: string): void => {
-  if (!db.lanes.has(destination)) db.lanes.set(destination, new Array<string | null>(LANES).fill(null))
+  if (db.lanes.has(destination)) return
+  db.lanes.set(
+    destination,
+    Array.from({ length: LANES }, () => ({ owner: null, epoch: 0 })),
+  )
 }

@@ -74,7 +74,7 @@ const removeDedup = (db: MemoryDatabase, before: number, limit: number): Removed
 
 /** Fenced workers whose lanes have found new owners. A worker that is unknown has no rights either. */
 const removeWorkers = (db: MemoryDatabase, before: number): void => {
-  const owners = new Set([...db.lanes.values()].flat())
+  const owners = new Set([...db.lanes.values()].flat().map(({ owner }) => owner))
   for (const worker of db.workers.values()) {
     if (worker.fenced && worker.expiresAtMs <= before && !owners.has(worker.id)) db.workers.delete(worker.id)
   }

@@ -1,5 +1,6 @@
 import { type EventRecord, UNROUTED } from '../../../core/model/index.ts'
 import type {
+  ActivateRequest,
   ReadRequest,
   ReadResult,
   StoredDelivery,
@@ -14,27 +15,45 @@ type LaneFilter = (row: DeliveryRow) => boolean
 
 export const read = (db: MemoryDatabase, request: ReadRequest): ReadResult => {
   const now = db.now()
-  const queue = db.queues.get(request.destination)
-  const unrouted = firstDueUnrouted(db, now) !== undefined
-  if (queue === undefined) {
-    const swept = request.sweep ? [] : null
-    return { fresh: [], due: [], swept, sweptMore: false, more: false, nextDueInMs: null, unrouted }
-  }
-  const lanes = request.lanes === null ? null : new Set(request.lanes)
-  const ours: LaneFilter = lanes === null ? () => true : (row) => lanes.has(row.lane)
+  const queue = db.queue(request.destination)
+  const ours = inLanes(request.lanes)
   const budget = new Budget(request.limit, request.maxBytes)
   const due = readDue(queue, ours, now, budget, request.dueLimit)
   const fresh = readFresh(queue, ours, now, budget, request)
   const swept = request.sweep ? sweep(queue, ours, now, request) : null
   return {
-    due: due.rows.map((row) => toStored(db, row, now)),
-    fresh: fresh.map((row) => toStored(db, row, now)),
+    due: due.rows.map((row) => toStored(db, row)),
+    fresh: fresh.map((row) => toStored(db, row)),
     swept: swept === null ? null : swept.slice(0, request.sweepLimit),
     sweptMore: swept !== null && swept.length > request.sweepLimit,
     more: budget.exceeded || due.more,
     nextDueInMs: nextDueIn(queue, ours, now),
-    unrouted,
+    unrouted: unroutedRows(db).next().done !== true,
+    activatable: activatable(queue, ours, now).next().done !== true,
+    snapshot: db.snapshot(),
   }
+}
+
+/** Scheduled rows whose time has come, in order of their time. */
+function* activatable(queue: DestinationQueue, ours: LaneFilter, now: number): Generator<DeliveryRow> {
+  for (const row of queue.scheduled) {
+    if (row.availableAtMs > now) return
+    if (ours(row)) yield row
+  }
+}
+
+export const activate = (db: MemoryDatabase, request: ActivateRequest): number => {
+  const { workerId, destination, lanes, limit } = request
+  if (!db.isLive(workerId)) return 0
+  const rows = [...activatable(db.queue(destination), inLanes(lanes), db.now())].slice(0, limit)
+  for (const row of rows) db.activate(row)
+  return rows.length
+}
+
+const inLanes = (lanes: readonly number[] | null): LaneFilter => {
+  if (lanes === null) return () => true
+  const set = new Set(lanes)
+  return (row) => set.has(row.lane)
 }
 
 /** Rows and bytes that one read may still return; the first row always fits. */
@@ -69,7 +88,7 @@ const readDue = (
   dueLimit: number,
 ): { readonly rows: DeliveryRow[]; readonly more: boolean } => {
   const rows: DeliveryRow[] = []
-  for (const row of queue.timed) {
+  for (const row of queue.retries) {
     if (row.availableAtMs > now) break
     if (!ours(row)) continue
     if (rows.length === dueLimit) return { rows, more: true }
@@ -90,8 +109,8 @@ const readFresh = (
   for (const row of queue.pending.upFrom((other) => other.seq <= after)) {
     if (budget.exceeded) break
     if (!isDue(row, now) || !ours(row)) continue
-    const age = now - row.createdAtMs
-    if ((skipRecentMs > 0 && age < skipRecentMs) || (windowMs > 0 && age > windowMs)) continue
+    if (skipRecentMs > 0 && now - row.createdAtMs < skipRecentMs) break
+    if (windowMs > 0 && now - row.availableAtMs > windowMs) continue
     if (!budget.take(row.size)) break
     rows.push(row)
   }
@@ -103,10 +122,10 @@ const sweep = (
   queue: DestinationQueue,
   ours: LaneFilter,
   now: number,
-  { after, sweepLimit }: ReadRequest,
+  { after, sweepFrom, sweepLimit }: ReadRequest,
 ): SweptDelivery[] => {
   const found: SweptDelivery[] = []
-  for (const row of queue.pending) {
+  for (const row of queue.pending.upFrom((other) => other.seq <= sweepFrom)) {
     if (row.seq > after || found.length > sweepLimit) break
     if (isDue(row, now) && ours(row)) found.push({ id: row.id, seq: row.seq })
   }
@@ -119,7 +138,7 @@ const nextDueIn = (queue: DestinationQueue, ours: LaneFilter, now: number): numb
       if (ours(row)) return row.availableAtMs
     return Number.POSITIVE_INFINITY
   }
-  const at = Math.min(next(queue.timed), next(queue.claimed))
+  const at = Math.min(next(queue.retries), next(queue.scheduled), next(queue.claimed))
   return at === Number.POSITIVE_INFINITY ? null : at - now
 }
 
@@ -133,14 +152,13 @@ export const readByIds = (
     const row = db.deliveries.get(id)
     return row?.destination === destination && row.status === 'pending' && isDue(row, now) ? [row] : []
   })
-  return rows.sort(bySeq).map((row) => toStored(db, row, now))
+  return rows.sort(bySeq).map((row) => toStored(db, row))
 }
 
-export const isBehind = (db: MemoryDatabase, row: DeliveryRow, now: number): boolean => {
+const isBehind = (db: MemoryDatabase, row: DeliveryRow): boolean => {
   if (row.key === null) return false
   if (db.keyQueue(row.destination, row.key)?.isHeldBack(row)) return true
-  const before = row.status === 'scheduled' ? null : row.seq
-  return (db.unroutedOf(row.key)?.idsBefore(before, now, 1).length ?? 0) > 0
+  return (db.unroutedOf(row.key)?.idsBefore(row.seq, 1).length ?? 0) > 0
 }
 
 export const readEvent = (db: MemoryDatabase, eventId: string): EventRecord | null => {
@@ -151,7 +169,7 @@ export const readEvent = (db: MemoryDatabase, eventId: string): EventRecord | nu
   return typeof record.data === 'string' ? record : { ...record, data: record.data.slice() }
 }
 
-const toStored = (db: MemoryDatabase, row: DeliveryRow, now: number): StoredDelivery => {
+const toStored = (db: MemoryDatabase, row: DeliveryRow): StoredDelivery => {
   const event = readEvent(db, row.eventId)
   const why = db.events.has(row.eventId) ? 'cannot be decoded' : 'is missing'
   return {
@@ -166,7 +184,7 @@ const toStored = (db: MemoryDatabase, row: DeliveryRow, now: number): StoredDeli
     status: row.status as StoredDelivery['status'],
     token: row.token,
     holdsKey: row.holdsKey,
-    behind: isBehind(db, row, now),
+    behind: isBehind(db, row),
     size: row.size,
     event,
     problem: event === null ? `event ${row.eventId} ${why}` : null,
@@ -175,30 +193,16 @@ const toStored = (db: MemoryDatabase, row: DeliveryRow, now: number): StoredDeli
 
 // -------------------------------------------------------------------------------------------- unrouted
 
-/** Pending and due delayed ones, lowest first. */
-const dueUnrouted = (db: MemoryDatabase, now: number, limit: number): DeliveryRow[] => {
-  const queue = db.queues.get(UNROUTED)
-  if (queue === undefined) return []
-  const rows: DeliveryRow[] = []
-  for (const row of queue.pending) {
-    if (rows.length >= limit) break
-    rows.push(row)
-  }
-  for (const row of queue.timed) {
-    if (row.availableAtMs > now) break
-    rows.push(row)
-  }
-  return rows.sort(bySeq).slice(0, limit)
+function* unroutedRows(db: MemoryDatabase): Generator<DeliveryRow> {
+  const queue = db.queue(UNROUTED)
+  yield* queue.pending
+  yield* queue.scheduled
 }
 
-const firstDueUnrouted = (db: MemoryDatabase, now: number): DeliveryRow | undefined => {
-  const queue = db.queues.get(UNROUTED)
-  const timed = queue?.timed.first()
-  return queue?.pending.first() ?? (timed !== undefined && isDue(timed, now) ? timed : undefined)
-}
-
-export const readUnrouted = (db: MemoryDatabase, limit: number): UnroutedDelivery[] =>
-  dueUnrouted(db, db.now(), limit).map(({ id, eventId, seq, key, size }) => {
+export const readUnrouted = (db: MemoryDatabase, limit: number): UnroutedDelivery[] => {
+  const rows = [...unroutedRows(db)].sort(bySeq).slice(0, limit)
+  return rows.map(({ id, eventId, seq, key, size }) => {
     const type = db.events.get(eventId)?.record.type ?? ''
     return { id, eventId, seq, type, key, size }
   })
+}

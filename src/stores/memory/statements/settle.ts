@@ -73,7 +73,8 @@ const apply = (
       remember(db, row, outcome.failure, request)
       return
     case 'released': {
-      const availableAtMs = row.status === 'pending' ? Math.min(row.availableAtMs, now) : row.availableAtMs
+      // Under a live hot claim it was to be had since it was stored.
+      const availableAtMs = row.availableAtMs > now ? row.createdAtMs : row.availableAtMs
       db.change(row, { token: null, settledBy, availableAtMs })
       return
     }
@@ -95,10 +96,9 @@ const remember = (
 /** For the keys of these rows: when nothing that is not held keeps the held ones waiting, the next are pending. */
 export const promote = (db: MemoryDatabase, touched: Iterable<DeliveryRow>, limit: number): string[] => {
   const promoted = new Set<string>()
-  const now = db.now()
   for (const { destination, key } of touched) {
     for (const row of db.keyQueue(destination, key)?.promotable(limit) ?? []) {
-      db.change(row, { status: 'pending', availableAtMs: now })
+      db.change(row, { status: 'pending' })
       promoted.add(destination)
     }
   }

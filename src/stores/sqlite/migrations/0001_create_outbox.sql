@@ -48,7 +48,6 @@ CREATE TABLE "{prefix}deliveries" (
   settled_by   TEXT,
   settled_at   INTEGER,
   parked       INTEGER NOT NULL DEFAULT 0 CHECK (parked IN (0, 1)),
-  delayed      INTEGER NOT NULL DEFAULT 0 CHECK (delayed IN (0, 1)),
   CHECK (holds_key = 0 OR key IS NOT NULL),
   CHECK (status <> 6 OR holds_key = 1)
 ) STRICT, WITHOUT ROWID;
@@ -56,10 +55,11 @@ CREATE TABLE "{prefix}deliveries" (
 CREATE UNIQUE INDEX "{prefix}deliveries_identity" ON "{prefix}deliveries" (event_id, destination, run);
 CREATE INDEX "{prefix}deliveries_fresh" ON "{prefix}deliveries" (destination, seq, lane, available_at) WHERE status = 0;
 CREATE INDEX "{prefix}deliveries_hot" ON "{prefix}deliveries" (destination, available_at, lane) WHERE status = 0 AND token IS NOT NULL;
-CREATE INDEX "{prefix}deliveries_due" ON "{prefix}deliveries" (destination, available_at, lane) WHERE status IN (2, 5);
+CREATE INDEX "{prefix}deliveries_due" ON "{prefix}deliveries" (destination, available_at, lane) WHERE status = 2;
+CREATE INDEX "{prefix}deliveries_scheduled" ON "{prefix}deliveries" (destination, available_at, lane) WHERE status = 5;
 -- Who is before whom in a key, and who keeps a key waiting. Two indexes, because a key may have a million
 -- pending rows, and looking for its holder must not walk through them.
-CREATE INDEX "{prefix}deliveries_keys" ON "{prefix}deliveries" (destination, key, seq) WHERE key IS NOT NULL AND status IN (0, 5);
+CREATE INDEX "{prefix}deliveries_keys" ON "{prefix}deliveries" (destination, key, seq) WHERE key IS NOT NULL AND status = 0;
 CREATE INDEX "{prefix}deliveries_holders" ON "{prefix}deliveries" (destination, key, status, seq) WHERE holds_key = 1;
 CREATE INDEX "{prefix}deliveries_aside" ON "{prefix}deliveries" (status, id) WHERE status IN (2, 3, 5, 6);
 CREATE INDEX "{prefix}deliveries_blocking" ON "{prefix}deliveries" (destination, seq) WHERE status = 3 AND holds_key = 1 AND parked = 0;
@@ -101,6 +101,7 @@ CREATE TABLE "{prefix}lanes" (
   destination TEXT    NOT NULL,
   lane        INTEGER NOT NULL CHECK (lane BETWEEN -1 AND 63),
   worker_id   TEXT,
+  epoch       INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (destination, lane)
 ) STRICT, WITHOUT ROWID;
 

@@ -10,7 +10,7 @@ import { asBigInt, asId, asText, idList, NOW, sqlText, workerIsAlive } from './s
 const first = (t: Tables, where: string): string =>
   `SELECT * FROM (SELECT a.id, a.seq FROM ${t.deliveries} AS a WHERE ${where} AND a.key = d.key AND a.seq < d.seq ORDER BY a.seq LIMIT ?)`
 
-const IN_KEY = `a.key IS NOT NULL AND a.status IN (0, 5) AND (a.status = 0 OR a.available_at <= ${NOW})`
+const IN_KEY = 'a.key IS NOT NULL AND a.status = 0'
 
 const CLAIM = sqlText(
   (t) => `SELECT d.id, d.seq, CASE WHEN d.key IS NULL THEN NULL ELSE (

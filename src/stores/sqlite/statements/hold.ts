@@ -7,8 +7,8 @@ import { asId, asText, IDS, idList, NOW, sqlText } from './sql-text.ts'
 
 /** The holder is looked for in the statement that holds: afterwards its settle finds every row that waits for it. */
 const HOLD = sqlText(
-  (t) => `UPDATE ${t.deliveries} AS d SET status = 6, holds_key = 1, delayed = (d.status = 5)
-WHERE d.id IN ${IDS} AND d.destination = ? AND d.status IN (0, 2, 5) AND d.available_at <= ${NOW} AND d.key IS NOT NULL
+  (t) => `UPDATE ${t.deliveries} AS d SET status = 6, holds_key = 1
+WHERE d.id IN ${IDS} AND d.destination = ? AND d.status IN (0, 2) AND d.available_at <= ${NOW} AND d.key IS NOT NULL
   AND ${heldBack(t)}`,
 )
 
@@ -38,8 +38,8 @@ const sameKey = (table: string): string => `${table}.destination = j.value->>0 A
 
 /**
  * The first held rows of each key before which nothing that is not held keeps them waiting: no retry, no dead
- * head that blocks, no row of an earlier batch. One that was held when its time came ranks behind every holder
- * there is. Whoever ends as the last of those asks again, so nothing is held for ever.
+ * head that blocks, no row of an earlier batch. Whoever ends as the last of those asks again, so nothing is held
+ * for ever.
  */
 const PROMOTE = sqlText(
   (t) => `UPDATE ${t.deliveries} SET status = 0
@@ -47,7 +47,7 @@ WHERE id IN (
   SELECT h.id FROM json_each(?) AS j CROSS JOIN ${t.deliveries} AS h ON h.id IN (
     SELECT x.id FROM ${t.deliveries} AS x WHERE ${sameKey('x')} AND x.holds_key = 1 AND x.status = 6 ORDER BY x.seq LIMIT ?)
   WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS b WHERE ${sameKey('b')} AND b.holds_key = 1 AND b.status IN (0, 2, 3)
-    AND (b.seq < h.seq OR h.delayed = 1)))
+    AND b.seq < h.seq))
 RETURNING destination`,
 )
 

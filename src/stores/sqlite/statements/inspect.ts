@@ -73,13 +73,14 @@ UNION ALL SELECT name, 0, 0 FROM ${t.destinations}`,
 )
 
 /**
- * The lowest pending row, the longest due retry or delayed one, and the lowest dead head that blocks its key;
- * claimed, held, parked and other dead ones do not count.
+ * The lowest pending row, the longest due retry or scheduled one, and the lowest dead head that blocks its key;
+ * claimed, held, parked and other dead ones do not count. Who was delayed began to wait when it was due.
  */
 const LAG = sqlText(
   (t) => `SELECT j.value,
-  (SELECT ${NOW} - created_at FROM ${t.deliveries} WHERE destination = j.value AND status = 0 AND available_at <= ${NOW} ORDER BY seq LIMIT 1),
-  (SELECT ${NOW} - available_at FROM ${t.deliveries} WHERE destination = j.value AND status IN (2, 5) AND available_at <= ${NOW} ORDER BY available_at LIMIT 1),
+  (SELECT ${NOW} - CASE WHEN token IS NULL THEN available_at ELSE created_at END FROM ${t.deliveries} WHERE destination = j.value AND status = 0 AND available_at <= ${NOW} ORDER BY seq LIMIT 1),
+  (SELECT ${NOW} - available_at FROM ${t.deliveries} WHERE destination = j.value AND status = 2 AND available_at <= ${NOW} ORDER BY available_at LIMIT 1),
+  (SELECT ${NOW} - available_at FROM ${t.deliveries} WHERE destination = j.value AND status = 5 AND available_at <= ${NOW} ORDER BY available_at LIMIT 1),
   (SELECT ${NOW} - created_at FROM ${t.deliveries} WHERE destination = j.value AND status = 3 AND holds_key = 1 AND parked = 0 ORDER BY seq LIMIT 1)
 FROM json_each(?) AS j`,
 )
@@ -121,7 +122,7 @@ const BLOCKED = sqlText(
   (t) => `SELECT * FROM (
   SELECT d.destination, d.key, d.id, d.status, d.attempts,
     (SELECT count(*) FROM ${t.deliveries} AS r WHERE r.destination = d.destination AND r.key = d.key AND r.seq > d.seq
-      AND r.key IS NOT NULL AND r.status IN (0, 5) AND r.holds_key = 0 AND r.status = 0)
+      AND r.key IS NOT NULL AND r.status = 0 AND r.holds_key = 0)
     + (SELECT count(*) FROM ${t.deliveries} AS r WHERE r.destination = d.destination AND r.key = d.key AND r.seq > d.seq
       AND r.holds_key = 1 AND r.status IN (0, 6)) AS waiting
   FROM ${t.deliveries} AS d

@@ -1,6 +1,12 @@
 /** Workers and their lanes. A worker that was fenced changes nothing here either. */
 import { LANES } from '../../../core/model/index.ts'
-import type { DestinationSurvey, LaneSurvey, TakenLane, WorkerRegistration } from '../../../core/spi/index.ts'
+import type {
+  DestinationSurvey,
+  LaneSurvey,
+  OwnedLane,
+  TakenLane,
+  WorkerRegistration,
+} from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { asNumber, asText, NOW, sqlText, workerIsAlive } from './sql-text.ts'
@@ -35,23 +41,24 @@ WHERE w.fenced = 0 AND s.value IN (SELECT value FROM json_each(?)) GROUP BY s.va
 )
 
 const LANES_OF = sqlText(
-  (t) => `SELECT l.destination, l.lane, l.worker_id = ?, ${isFree(t)} FROM ${t.lanes} AS l
+  (t) => `SELECT l.destination, l.lane, l.worker_id = ?, ${isFree(t)}, l.epoch FROM ${t.lanes} AS l
 WHERE l.destination IN (SELECT value FROM json_each(?)) AND l.lane >= 0 ORDER BY l.lane`,
 )
 
 const FREE = sqlText(
-  (t) => `SELECT l.lane, l.worker_id IS NULL FROM ${t.lanes} AS l
+  (t) => `SELECT l.lane, l.worker_id IS NULL, l.epoch + 1 FROM ${t.lanes} AS l
 WHERE l.destination = ? AND l.lane >= 0 AND ${isFree(t)} ORDER BY l.lane LIMIT ?`,
 )
 
 const TAKE = sqlText(
   (t) =>
-    `UPDATE ${t.lanes} SET worker_id = ? WHERE destination = ? AND lane IN (SELECT value FROM json_each(?))`,
+    `UPDATE ${t.lanes} SET worker_id = ?, epoch = epoch + 1 WHERE destination = ? AND lane IN (SELECT value FROM json_each(?))`,
 )
 
 const GIVE_UP = sqlText(
   (t) => `UPDATE ${t.lanes} SET worker_id = NULL
-WHERE destination = ? AND worker_id = ? AND lane IN (SELECT value FROM json_each(?)) AND lane >= 0 AND ${workerIsAlive(t)}`,
+WHERE destination = ? AND worker_id = ? AND lane >= 0
+  AND (lane, epoch) IN (SELECT value->>0, value->>1 FROM json_each(?)) AND ${workerIsAlive(t)}`,
 )
 
 const FREE_ALL = sqlText(
@@ -89,13 +96,14 @@ export const survey = (
   const names = JSON.stringify(destinations)
   const alive = isWorkerAlive(c, t, workerId)
   const workers = new Map(c.rows(SERVING(t), [names]).map(([name, count]) => [asText(name), asNumber(count)]))
-  const found = new Map<string, { mine: number[]; free: number }>()
-  for (const [destination, lane, isMine, free] of c.rows(LANES_OF(t), [workerId, names])) {
+  const found = new Map<string, { mine: OwnedLane[]; free: number }>()
+  for (const [destination, lane, isMine, free, epoch] of c.rows(LANES_OF(t), [workerId, names])) {
     const entry = found.get(asText(destination)) ?? { mine: [], free: 0 }
     found.set(asText(destination), entry)
     // Lanes of a fenced worker are nobody's, even if that worker is the one who asks.
     if (asNumber(free) === 1) entry.free += 1
-    else if (isMine !== null && asNumber(isMine) === 1) entry.mine.push(asNumber(lane))
+    else if (isMine !== null && asNumber(isMine) === 1)
+      entry.mine.push({ lane: asNumber(lane), epoch: asNumber(epoch) })
   }
   const surveys = destinations.map((destination): [string, DestinationSurvey] => {
     const { mine = [], free = 0 } = found.get(destination) ?? {}
@@ -112,9 +120,11 @@ export const take = (
   atMost: number,
 ): readonly TakenLane[] => {
   if (!isWorkerAlive(c, t, workerId)) return []
-  const taken = c
-    .rows(FREE(t), [destination, Math.min(atMost, LANES)])
-    .map(([lane, clean]) => ({ lane: asNumber(lane), clean: asNumber(clean) === 1 }))
+  const taken = c.rows(FREE(t), [destination, Math.min(atMost, LANES)]).map(([lane, clean, epoch]) => ({
+    lane: asNumber(lane),
+    epoch: asNumber(epoch),
+    clean: asNumber(clean) === 1,
+  }))
   if (taken.length > 0)
     c.rows(TAKE(t), [workerId, destination, JSON.stringify(taken.map(({ lane }) => lane))])
   return taken
@@ -125,9 +135,14 @@ export const giveUp = (
   t: Tables,
   workerId: string,
   destination: string,
-  lanes: readonly number[],
+  lanes: readonly OwnedLane[],
 ): void => {
-  c.rows(GIVE_UP(t), [destination, workerId, JSON.stringify(lanes), workerId])
+  c.rows(GIVE_UP(t), [
+    destination,
+    workerId,
+    JSON.stringify(lanes.map(({ lane, epoch }) => [lane, epoch])),
+    workerId,
+  ])
 }
 
 export const retire = (c: SqliteConnection, t: Tables, workerId: string): void => {

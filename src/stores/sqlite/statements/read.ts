@@ -24,70 +24,65 @@ export const laneMask = (lanes: readonly number[] | null): bigint => {
 const IN_LANES = '((? >> lane) & 1) = 1'
 
 /** A holder of the row's key: a retry, a dead head that blocks, or rows that were held. */
-const holder = (t: Tables, statuses: string, seq: string): string =>
+const holder = (t: Tables, statuses: string): string =>
   `EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
-    AND h.holds_key = 1 AND h.status IN (${statuses})${seq})`
+    AND h.holds_key = 1 AND h.status IN (${statuses}) AND h.seq < d.seq)`
 
-const BEFORE = ' AND h.seq < d.seq'
-
-/** An unrouted row holds its key everywhere, unless it is delayed and not yet due. */
-const unroutedHolder = (t: Tables, seq: string): string =>
+/** An unrouted row holds its key everywhere. */
+const unroutedHolder = (t: Tables): string =>
   `EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL
-    AND u.status IN (0, 5) AND (u.status = 0 OR u.available_at <= ${NOW})${seq})`
+    AND u.status = 0 AND u.seq < d.seq)`
 
 /**
- * Must the row wait for a holder of its key that is not pending? A delayed row ranks when it is due, so every
- * holder was there before it. A row that holds the key itself waits only for retries and dead heads before
- * it: if it waited for held rows, which wait for it, neither would ever go.
+ * Must the row wait for a holder of its key that is not pending? A row that holds the key itself waits only for
+ * retries and dead heads before it: if it waited for held rows, which wait for it, neither would ever go.
  */
-export const heldBack = (t: Tables): string => `CASE WHEN d.status = 5 THEN ${holder(t, '2, 3, 6', '')}
-  WHEN d.holds_key = 1 THEN ${holder(t, '2, 3', BEFORE)} ELSE ${holder(t, '2, 3, 6', BEFORE)} END`
+export const heldBack = (t: Tables): string =>
+  `CASE d.holds_key WHEN 1 THEN ${holder(t, '2, 3')} ELSE ${holder(t, '2, 3, 6')} END`
 
-const behind = (t: Tables): string => `d.key IS NOT NULL AND (${heldBack(t)} OR CASE d.status
-  WHEN 5 THEN ${unroutedHolder(t, '')} ELSE ${unroutedHolder(t, ' AND u.seq < d.seq')} END)`
+const behind = (t: Tables): string => `d.key IS NOT NULL AND (${heldBack(t)} OR ${unroutedHolder(t)})`
 
 const DELIVERY_FIELDS =
   'd.id, d.seq, d.destination, d.run, d.lane, d.key, d.attempts, d.suspicions, d.status, d.token, d.holds_key, d.size'
 const DELIVERY_COLUMNS = DELIVERY_FIELDS.replaceAll('d.', '')
 const EVENT_AT = 14
 
-/** Rows that do not fit come back without their event: they only say that there is more. */
+/**
+ * Rows that do not fit come back without their event: they only say that there is more. Nor does what lies behind
+ * a row that is too recent: it could be of the same key.
+ */
 const bounded = (
   t: Tables,
   order: string,
   where: string,
 ): string => `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, d.fits, ${EVENT_FIELDS}
 FROM (
-  SELECT *, n <= ? AND (total <= ? OR n = ?) AS fits FROM (
-    SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total FROM (
-      SELECT ${DELIVERY_COLUMNS}, event_id, available_at FROM ${t.deliveries} WHERE ${where} ORDER BY ${order} LIMIT ?
+  SELECT *, n <= ? AND (total <= ? OR n = ?) AND youngest <= ${NOW} - ? AS fits FROM (
+    SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total, max(created_at) OVER w AS youngest FROM (
+      SELECT ${DELIVERY_COLUMNS}, event_id, available_at, created_at FROM ${t.deliveries} WHERE ${where} ORDER BY ${order} LIMIT ?
     ) WINDOW w AS (ORDER BY ${order} ROWS UNBOUNDED PRECEDING)
   )
 ) AS d LEFT JOIN ${t.events} AS e ON d.fits AND e.id = d.event_id
 ORDER BY d.n`
 
 const DUE = sqlText((t) =>
-  bounded(
-    t,
-    'available_at',
-    `destination = ? AND status IN (2, 5) AND available_at <= ${NOW} AND ${IN_LANES}`,
-  ),
+  bounded(t, 'available_at', `destination = ? AND status = 2 AND available_at <= ${NOW} AND ${IN_LANES}`),
 )
 
 const FRESH = sqlText((t) =>
   bounded(
     t,
     'seq',
-    `destination = ? AND status = 0 AND seq > ? AND available_at <= ${NOW} AND ${IN_LANES} AND created_at BETWEEN ${NOW} - ? AND ${NOW} - ?`,
+    `destination = ? AND status = 0 AND seq > ? AND available_at BETWEEN ${NOW} - ? AND ${NOW} AND ${IN_LANES}`,
   ),
 )
 
 /** Longer than any clock goes back. */
-const NO_WINDOW_MS = Number.MAX_SAFE_INTEGER
+const EVER_MS = Number.MAX_SAFE_INTEGER
 
 const SWEEP = sqlText(
   (t) => `SELECT id, seq FROM ${t.deliveries}
-WHERE destination = ? AND status = 0 AND seq <= ? AND available_at <= ${NOW} AND ${IN_LANES}
+WHERE destination = ? AND status = 0 AND seq > ? AND seq <= ? AND available_at <= ${NOW} AND ${IN_LANES}
 ORDER BY seq LIMIT ?`,
 )
 
@@ -95,15 +90,18 @@ const earliest = (t: Tables, where: string): string =>
   `(SELECT available_at FROM ${t.deliveries} WHERE destination = ? AND ${where} AND available_at > ${NOW} AND ${IN_LANES} ORDER BY available_at LIMIT 1)`
 
 /** Unrouted rows whose event is gone cannot be expanded; cleaning makes them dead. */
-export const unroutedDue = (t: Tables, status: string): string =>
+export const unroutedRows = (t: Tables, status: 0 | 5): string =>
   `SELECT u.id, u.seq FROM ${t.deliveries} AS u JOIN ${t.events} AS e ON e.id = u.event_id
-WHERE u.destination = '${UNROUTED}' AND u.status ${status} AND u.available_at <= ${NOW}`
+WHERE u.destination = '${UNROUTED}' AND u.status = ${status}`
+
+/** Scheduled rows of our lanes whose time has come; binds the destination and the mask of lanes. */
+export const DUE_SCHEDULED = `destination = ? AND status = 5 AND available_at <= ${NOW} AND ${IN_LANES}`
 
 const OUTLOOK = sqlText(
   (
     t,
-  ) => `SELECT ${NOW}, ${earliest(t, 'status IN (2, 5)')}, ${earliest(t, 'status = 0 AND token IS NOT NULL')},
-  EXISTS (${unroutedDue(t, '= 0')}) OR EXISTS (${unroutedDue(t, 'IN (2, 5)')})`,
+  ) => `SELECT ${NOW}, ${earliest(t, 'status = 2')}, ${earliest(t, 'status = 5')}, ${earliest(t, 'status = 0 AND token IS NOT NULL')},
+  EXISTS (${unroutedRows(t, 0)}) OR EXISTS (${unroutedRows(t, 5)}), EXISTS (SELECT 1 FROM ${t.deliveries} WHERE ${DUE_SCHEDULED})`,
 )
 
 const BY_IDS = sqlText(
@@ -112,12 +110,6 @@ FROM ${t.deliveries} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id
 WHERE d.id IN ${IDS} AND d.destination = ? AND d.status = 0 AND d.available_at <= ${NOW}
 ORDER BY d.seq`,
 )
-
-const STATUS = new Map<number, StoredDelivery['status']>([
-  [0, 'pending'],
-  [2, 'retry'],
-  [5, 'scheduled'],
-])
 
 const decode = (row: readonly unknown[]): StoredDelivery => ({
   id: asId(row[0]),
@@ -128,7 +120,7 @@ const decode = (row: readonly unknown[]): StoredDelivery => ({
   key: asTextOrNull(row[5]),
   attempts: asNumber(row[6]),
   suspicions: asNumber(row[7]),
-  status: STATUS.get(asNumber(row[8])) ?? 'pending',
+  status: asNumber(row[8]) === 2 ? 'retry' : 'pending',
   token: asTextOrNull(row[9]),
   holdsKey: asNumber(row[10]) === 1,
   size: asNumber(row[11]),
@@ -146,8 +138,8 @@ const fitting = (
 const sumSizes = (deliveries: readonly StoredDelivery[]): number =>
   deliveries.reduce((sum, { size }) => sum + size, 0)
 
-const untilNextDue = ([now, retry, hot]: readonly unknown[]): number | null => {
-  const times = [retry, hot].filter((time) => time !== null).map(asNumber)
+const untilNextDue = (now: unknown, due: readonly unknown[]): number | null => {
+  const times = due.filter((time) => time !== null).map(asNumber)
   return times.length === 0 ? null : Math.max(0, Math.min(...times) - asNumber(now))
 }
 
@@ -155,7 +147,7 @@ export const read = (c: SqliteConnection, t: Tables, request: ReadRequest): Read
   const { destination, after, limit, maxBytes } = request
   const mask = laneMask(request.lanes)
   const dueLimit = Math.min(limit, request.dueLimit)
-  const due = fitting(c.rows(DUE(t), [dueLimit, maxBytes, 1, destination, mask, dueLimit + 1]))
+  const due = fitting(c.rows(DUE(t), [dueLimit, maxBytes, 1, -EVER_MS, destination, mask, dueLimit + 1]))
   const left = limit - due.taken.length
   // One row is always returned, but only one: what is due took that right already if there is any.
   const always = due.taken.length === 0 ? 1 : 0
@@ -164,28 +156,32 @@ export const read = (c: SqliteConnection, t: Tables, request: ReadRequest): Read
       left,
       maxBytes - sumSizes(due.taken),
       always,
+      request.skipRecentMs > 0 ? request.skipRecentMs : -EVER_MS,
       destination,
       after,
+      request.windowMs > 0 ? request.windowMs : EVER_MS,
       mask,
-      request.windowMs > 0 ? request.windowMs : NO_WINDOW_MS,
-      request.skipRecentMs,
       left + 1,
     ]),
   )
   const swept: SweptDelivery[] | null = request.sweep
     ? c
-        .rows(SWEEP(t), [destination, after, mask, request.sweepLimit + 1])
+        .rows(SWEEP(t), [destination, request.sweepFrom, after, mask, request.sweepLimit + 1])
         .map((row) => ({ id: asId(row[0]), seq: asBigInt(row[1]) }))
     : null
-  const [outlook = []] = c.rows(OUTLOOK(t), [destination, mask, destination, mask])
+  const ours = [destination, mask]
+  const [outlook = []] = c.rows(OUTLOOK(t), [...ours, ...ours, ...ours, ...ours])
+  const [now, retry, scheduled, hot, unrouted, activatable] = outlook
   return {
     due: due.taken,
     fresh: fresh.taken,
     swept: swept?.slice(0, request.sweepLimit) ?? null,
     sweptMore: swept !== null && swept.length > request.sweepLimit,
     more: due.more || fresh.more,
-    nextDueInMs: untilNextDue(outlook),
-    unrouted: asNumber(outlook[3]) === 1,
+    nextDueInMs: untilNextDue(now, [retry, scheduled, hot]),
+    unrouted: asNumber(unrouted) === 1,
+    activatable: asNumber(activatable) === 1,
+    snapshot: null,
   }
 }
 

@@ -51,12 +51,15 @@ const TALLY = sqlText(
 
 const REMOVE = sqlText((t) => `DELETE FROM ${t.deliveries} WHERE id IN (SELECT d.id ${doneRows(t)})`)
 
+/** Under a live hot claim it was to be had since it was stored. */
+const releasedAt = `CASE WHEN d.available_at > ${NOW} THEN d.created_at ELSE d.available_at END`
+
 /** Retry, dead and released together; `kind` is the new status, or -1 for a release. Attempts only grow. */
 const CHANGE = sqlText(
   (t) => `UPDATE ${t.deliveries} AS d SET
   status = CASE j.kind WHEN -1 THEN d.status ELSE j.kind END,
   attempts = CASE j.kind WHEN -1 THEN d.attempts ELSE max(d.attempts, j.attempts) END,
-  available_at = CASE j.kind WHEN 2 THEN ${NOW} + j.delay WHEN -1 THEN min(d.available_at, ${NOW}) ELSE d.available_at END,
+  available_at = CASE j.kind WHEN 2 THEN ${NOW} + j.delay WHEN -1 THEN ${releasedAt} ELSE d.available_at END,
   holds_key = CASE j.kind WHEN -1 THEN d.holds_key WHEN 2 THEN d.key IS NOT NULL ELSE j.holds AND d.key IS NOT NULL END,
   parked = j.kind = 3 AND j.parked AND d.key IS NOT NULL, token = NULL, settled_by = j.named, settled_at = ${NOW}
 FROM (

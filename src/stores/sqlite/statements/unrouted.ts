@@ -4,14 +4,14 @@ import type { ExpandRequest, UnroutedDelivery } from '../../../core/spi/index.ts
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { isWorkerAlive } from './lanes.ts'
-import { unroutedDue } from './read.ts'
+import { unroutedRows } from './read.ts'
 import { registryVersion } from './registry.ts'
 import { asBigInt, asId, asNumber, asText, asTextOrNull, IDS, idList, sqlText } from './sql-text.ts'
 
 const READ = sqlText(
   (t) => `SELECT d.id, d.event_id, d.seq, e.type, d.key, d.size FROM (
-  SELECT * FROM (${unroutedDue(t, '= 0')} ORDER BY u.seq LIMIT ?)
-  UNION ALL SELECT * FROM (${unroutedDue(t, 'IN (2, 5)')} LIMIT ?)
+  SELECT * FROM (${unroutedRows(t, 0)} ORDER BY u.seq LIMIT ?)
+  UNION ALL SELECT * FROM (${unroutedRows(t, 5)} ORDER BY u.available_at LIMIT ?)
 ) AS n CROSS JOIN ${t.deliveries} AS d ON d.id = n.id CROSS JOIN ${t.events} AS e ON e.id = d.event_id
 ORDER BY n.seq LIMIT ?`,
 )

@@ -155,7 +155,8 @@ export const idempotencyTopic: Topic = {
       await t.transactions.run(async (tx) => {
         const executor = t.transactions.executor(tx)
         for (const { event, delivery } of [first, again]) {
-          t.store.insertSync!(executor, { events: [event], deliveries: [delivery], hotLeaseMs: LONG_MS })
+          const request = { events: [event], deliveries: [delivery], hotLeaseMs: LONG_MS, lockKeys: false }
+          t.store.insertSync!(executor, request)
         }
       })
       assert.deepEqual(await t.readableIds(), [first.delivery.id])

@@ -148,19 +148,6 @@ export const insertTopic: Topic = {
       assert.equal((await t.readOne(hot)).token, token)
     },
 
-    'a delayed delivery is scheduled and read when its time has come': async (t) => {
-      const soon = await t.publish({ due: { afterMs: 30 } })
-      const later = await t.publish({ due: { afterMs: LONG_MS } })
-      assert.equal(await t.status(later), 'scheduled')
-      await t.until(30, 'the delivery is due', async () => (await t.readableIds()).includes(soon.delivery.id))
-      const { due, fresh } = await t.read()
-      assert.deepEqual(
-        due.map((row) => [row.id, row.status]),
-        [[soon.delivery.id, 'scheduled']],
-      )
-      assert.deepEqual(fresh, [])
-    },
-
     'a time that has passed already means at once': async (t) => {
       const row = await t.readOne(await t.publish({ due: { atMs: 1_000 } }))
       assert.equal(row.status, 'pending')

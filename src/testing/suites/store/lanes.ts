@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { LANES } from '../../../core/model/index.ts'
+import type { OwnedLane } from '../../../core/spi/index.ts'
 import { LONG_MS, type StoreFixture, type Topic } from '../store-fixture.ts'
 
-const take = async (t: StoreFixture, workerId: string, atMost: number, destination = 'alpha') =>
-  (await t.store.lanes.take(workerId, destination, atMost)).map((taken) => taken.lane)
+const take = (t: StoreFixture, workerId: string, atMost: number, destination = 'alpha') =>
+  t.store.lanes.take(workerId, destination, atMost)
+
+const numbers = (lanes: readonly OwnedLane[]): number[] => lanes.map(({ lane }) => lane).sort((a, b) => a - b)
 
 export const lanesTopic: Topic = {
   title: 'lanes',
@@ -24,15 +27,16 @@ export const lanesTopic: Topic = {
       for (const taken of first) assert.equal(taken.clean, true, 'a lane that nobody had is clean')
       const second = await take(t, me.id, LANES)
       assert.equal(second.length, LANES - 5)
-      const all = [...first.map((taken) => taken.lane), ...second].sort((a, b) => a - b)
+      const all = [...first, ...second]
       assert.deepEqual(
-        all,
+        numbers(all),
         Array.from({ length: LANES }, (_, lane) => lane),
       )
       const survey = await t.store.lanes.survey(me.id, ['alpha'])
+      const byLane = (a: OwnedLane, b: OwnedLane): number => a.lane - b.lane
       assert.deepEqual(
-        [...survey.destinations.get('alpha')!.mine].sort((a, b) => a - b),
-        all,
+        [...survey.destinations.get('alpha')!.mine].sort(byLane),
+        all.map(({ lane, epoch }) => ({ lane, epoch })).sort(byLane),
       )
     },
 
@@ -40,7 +44,7 @@ export const lanesTopic: Topic = {
       await t.declare('alpha')
       const workers = [await t.worker(), await t.worker(), await t.worker()]
       const taken = await Promise.all(workers.map((worker) => take(t, worker.id, 30)))
-      const all = taken.flat()
+      const all = taken.flatMap(numbers)
       assert.equal(new Set(all).size, all.length)
       assert.ok(all.length <= LANES)
     },
@@ -66,11 +70,20 @@ export const lanesTopic: Topic = {
       const surplus = mine.slice(0, 10)
       await t.store.lanes.giveUp(me.id, 'alpha', surplus)
       const taken = await t.store.lanes.take(other.id, 'alpha', LANES)
-      assert.deepEqual(
-        taken.map((one) => one.lane).sort((a, b) => a - b),
-        surplus.sort((a, b) => a - b),
-      )
+      assert.deepEqual(numbers(taken), numbers(surplus))
       for (const one of taken) assert.equal(one.clean, true)
+    },
+
+    'giving up arrives too late when the lane was taken again since': async (t) => {
+      await t.declare('alpha')
+      const me = await t.worker()
+      const before = await take(t, me.id, LANES)
+      await t.store.lanes.giveUp(me.id, 'alpha', before)
+      const again = await take(t, me.id, LANES)
+      assert.ok(again.every(({ lane, epoch }) => epoch > before.find((one) => one.lane === lane)!.epoch))
+      await t.store.lanes.giveUp(me.id, 'alpha', before)
+      const survey = await t.store.lanes.survey(me.id, ['alpha'])
+      assert.equal(survey.destinations.get('alpha')!.mine.length, LANES)
     },
 
     'nobody gives up the lanes of another worker': async (t) => {
@@ -113,18 +126,14 @@ export const lanesTopic: Topic = {
 
     'the lanes of a fenced worker can be taken, and are not clean': async (t) => {
       await t.declare('alpha')
-      let lost: number[] = []
+      let lost: readonly OwnedLane[] = []
       await t.fencedWorker(async (worker) => {
         lost = await take(t, worker.id, 7)
       })
       const heir = await t.worker()
       const taken = await t.store.lanes.take(heir.id, 'alpha', LANES)
       assert.equal(taken.length, LANES)
-      const unclean = taken.filter((one) => !one.clean).map((one) => one.lane)
-      assert.deepEqual(
-        unclean.sort((a, b) => a - b),
-        lost.sort((a, b) => a - b),
-      )
+      assert.deepEqual(numbers(taken.filter((one) => !one.clean)), numbers(lost))
     },
 
     'a lane that was taken over uncleanly is clean for whoever gets it next': async (t) => {
@@ -147,7 +156,7 @@ export const lanesTopic: Topic = {
 
     'a fenced worker cannot pass its lanes on as if they were clean': async (t) => {
       await t.declare('alpha')
-      let lost: number[] = []
+      let lost: readonly OwnedLane[] = []
       const worker = await t.fencedWorker(async (one) => {
         lost = await take(t, one.id, 4)
       })
@@ -187,7 +196,9 @@ export const lanesTopic: Topic = {
       const mine = await take(t, workerId, 3)
       await t.store.lanes.register(registration)
       const survey = await t.store.lanes.survey(workerId, ['alpha'])
-      assert.deepEqual(survey.destinations.get('alpha'), { workers: 1, mine, free: LANES - 3 })
+      const { mine: still, ...rest } = survey.destinations.get('alpha')!
+      assert.deepEqual(numbers(still), numbers(mine))
+      assert.deepEqual(rest, { workers: 1, free: LANES - 3 })
     },
 
     'registering again does not lift a fence': async (t) => {
@@ -207,13 +218,7 @@ export const lanesTopic: Topic = {
       assert.deepEqual((await t.store.lanes.survey(after.id, ['alpha'])).destinations.get('alpha')!.mine, [])
       await t.fence(before)
       const taken = await t.store.lanes.take(after.id, 'alpha', LANES)
-      assert.deepEqual(
-        taken
-          .filter((one) => !one.clean)
-          .map((one) => one.lane)
-          .sort(),
-        orphaned.sort(),
-      )
+      assert.deepEqual(numbers(taken.filter((one) => !one.clean)), numbers(orphaned))
     },
 
     '[20] fencing the worker of an unknown destination leaves its deliveries to those who serve it': async (

@@ -210,32 +210,6 @@ export const orderTopic: Topic = {
       assert.equal((await t.readOne(await t.publish({ key: 'k' }))).behind, false)
     },
 
-    'a delayed row ranks when it is due: it waits even for a later event that is retrying': async (t) => {
-      const me = await t.worker()
-      const delayed = await t.publish({ key: 'k', due: { afterMs: 20 } })
-      const later = await t.publish({ key: 'k' })
-      await t.retry(later, me.right, { delayMs: 20 })
-      await t.until(20, 'both are due', async () => (await t.readableIds()).length === 2)
-      assert.equal((await t.readOne(delayed)).behind, true)
-      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([delayed])), idsOf([delayed]))
-      assert.equal((await t.readOne(later)).behind, false, 'or the two would wait for each other for ever')
-      assert.deepEqual((await t.done(later, me.right)).promoted, ['alpha'])
-      assert.deepEqual(await t.readableIds(), idsOf([delayed]))
-    },
-
-    'a delayed row that is held behind promoted ones does not hold them back': async (t) => {
-      const me = await t.worker()
-      const delayed = await t.publish({ key: 'k', due: { afterMs: 20 } })
-      const [head, one, two] = await t.keyWithHeld(2, me)
-      await t.done(head, me.right, { promoteLimit: 1 })
-      await t.until(20, 'it is due', async () => (await t.readableIds()).includes(delayed.delivery.id))
-      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([delayed])), idsOf([delayed]))
-      assert.equal((await t.readOne(one!)).behind, false, 'or the two would wait for each other for ever')
-      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([one!])), [])
-      await t.done(one!, me.right)
-      assert.deepEqual(new Set(await t.readableIds()), new Set(idsOf([delayed, two!])))
-    },
-
     'a promoted row whose key fails before it can be held again': async (t) => {
       const me = await t.worker()
       const [head, one, two] = await t.keyWithHeld(2, me)
