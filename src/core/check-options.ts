@@ -50,6 +50,8 @@ const OUTBOX_NAMES = namesOf({
   retentionDedupHours: true,
   cleanupIntervalMs: true,
   cleanupBatchSize: true,
+  partitionAheadHours: true,
+  partitionIntervalMs: true,
 } satisfies Record<keyof OutboxOptions<never, never>, true>)
 
 const DESTINATION_NAMES = namesOf({

@@ -125,6 +125,10 @@ export interface OutboxOptions<Tx, E> {
   readonly cleanupIntervalMs?: number
   /** Rows per step of cleaning. Default 1,000; 1 to 10,000. */
   readonly cleanupBatchSize?: number
+  /** How far ahead partitions are made, in hours, where the tables have any. Default 720; 1 to 100,000. */
+  readonly partitionAheadHours?: number
+  /** How often partitions are looked after, in ms. Default 3,600,000; 0 turns it off. */
+  readonly partitionIntervalMs?: number
 }
 
 export interface FailureReport {
@@ -163,6 +167,8 @@ export const DEFAULTS = {
   retentionDedupHours: 168,
   cleanupIntervalMs: 3_600_000,
   cleanupBatchSize: 1_000,
+  partitionAheadHours: 720,
+  partitionIntervalMs: 3_600_000,
   concurrency: 4,
   batchSize: 100,
   timeoutMs: 0,
@@ -193,6 +199,8 @@ const BOUNDS = {
   retentionDedupHours: [0, 100_000],
   cleanupIntervalMs: [0, 7 * 24 * HOUR_MS],
   cleanupBatchSize: [1, 10_000],
+  partitionAheadHours: [1, 100_000],
+  partitionIntervalMs: [0, 7 * 24 * HOUR_MS],
 } as const satisfies Partial<Record<keyof typeof DEFAULTS, readonly [number, number]>>
 
 export type NumericOption = keyof typeof BOUNDS

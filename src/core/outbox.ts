@@ -7,14 +7,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Destinations, type LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
-import { viewEvent } from './event-view.ts'
-import { attemptNumber } from './flow/deliver.ts'
-import { type Detached, Engine } from './flow/engine.ts'
+import { type Detached, Engine, type EngineParts } from './flow/engine.ts'
+import { failureReporter } from './flow/failure-reporter.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
 import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
+import { WakeUps } from './flow/wake-ups.ts'
 import type { Listener } from './listeners.ts'
-import type { Delivery } from './model/delivery.ts'
 import { createIdGenerator } from './model/uuid.ts'
 import { createOperator } from './operator.ts'
 import {
@@ -26,7 +25,6 @@ import {
   resolveOptions,
 } from './options.ts'
 import type { Flushed, Outbox, ProcessedOnce } from './outbox-api.ts'
-import type { Verdict } from './policy/failure.ts'
 import { Pullers } from './pullers.ts'
 import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
@@ -57,6 +55,8 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly #newId: () => string
   readonly #destinations: Destinations
   readonly #pullers: Pullers
+  readonly #failed: EngineParts['failed']
+  readonly #wakeUps: WakeUps
   #engine: Engine | null = null
   #opening: Promise<void> | null = null
   /** Engines of rounds that `processOnce` runs in a process that was not started. */
@@ -79,6 +79,8 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#logger = guardedLogger(given.logger ?? SILENT_LOGGER)
     this.#metrics = guardedMetrics(given.metrics ?? NOOP_METRICS)
     this.#newId = createIdGenerator(this.#runtime)
+    this.#failed = failureReporter(this.#options.onFailure, this.#logger)
+    this.#wakeUps = new WakeUps({ store: this.#store as Store, runtime: this.#runtime, logger: this.#logger })
     this.#pullers = new Pullers(this.#runtime, (destination) => this.#createEngine([destination], true))
     this.api = this.#createApi(given.transactions ?? given.store.transactions)
   }
@@ -94,10 +96,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   #noteNotStarted(): void {
     if (this.#notedNotStarted || this.#destinations.served().length === 0) return
     this.#notedNotStarted = true
-    this.#logger.log(
-      'info',
-      'published while not started: stored, and delivered once a process calls start()',
-    )
+    this.#logger.log('info', 'published while not started: delivered once a process calls start()')
   }
 
   admits(destination: string): boolean {
@@ -108,8 +107,11 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#engine?.offer(deliveries)
   }
 
-  expectRows(): void {
+  expectRows(commit: 'confirmed' | 'unseen'): void {
     this.#engine?.expectRows()
+    if (this.#engine?.servesAll() === true) return
+    if (commit === 'confirmed') this.#wakeUps.tell(null)
+    else this.#wakeUps.tellSoon()
   }
 
   // --------------------------------------------------------------------------------------- life cycle
@@ -209,6 +211,7 @@ class OutboxCore<Tx, E> implements HotIntake {
         })
       }
     }
+    await this.#wakeUps.close()
     if (this.#connected) await this.#store.close()
   }
 
@@ -227,23 +230,9 @@ class OutboxCore<Tx, E> implements HotIntake {
       listeners: (name) => this.#destinations.registry(name),
       manual,
       detached: this.#detached,
-      failed: (delivery, verdict, error) => this.#failed(delivery, verdict, error),
+      tellOthers: (destination) => this.#wakeUps.tell(destination),
+      failed: this.#failed,
     })
-  }
-
-  #failed(delivery: Delivery, verdict: Verdict, error: unknown): void {
-    const { onFailure } = this.#options
-    if (onFailure === null) return
-    const threw = (problem: unknown): void =>
-      this.#logger.log('error', 'onFailure threw', { error: String(problem) })
-    try {
-      const { event, destination } = delivery
-      const attempt = attemptNumber(delivery)
-      const returned: unknown = onFailure({ event: viewEvent(event), destination, attempt, verdict, error })
-      Promise.resolve(returned).catch(threw)
-    } catch (problem) {
-      threw(problem)
-    }
   }
 
   // ---------------------------------------------------------------------------- once, flush and fetch

@@ -218,7 +218,7 @@ export class CommitScope {
       const hot = this.#doubt ? [] : root.hot
       const committedAt = runtime.monotonicNow()
       if (hot.length > 0) intake.offer(hot.map((delivery) => ({ ...delivery, committedAt })))
-      if (root.expectsRows || hot.length < root.hot.length) intake.expectRows()
+      if (root.expectsRows || hot.length < root.hot.length) intake.expectRows('confirmed')
     } catch (error) {
       logger.log('error', 'could not offer committed deliveries; the poller will deliver them', { error })
     }

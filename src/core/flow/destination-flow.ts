@@ -35,6 +35,8 @@ export interface DestinationParts {
   /** Shared by all destinations of this process. */
   readonly quarantine: Quarantine
   readonly expand: () => Promise<boolean>
+  /** Something was stored in a lane that another process has. */
+  readonly tellOthers: () => void
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
   readonly ended: (delivery: Delivery, outcome: Outcome, settled: Settled) => void
 }
@@ -156,7 +158,10 @@ export class DestinationFlow {
   /** Keyed: only if its lane is ours and everything before it in its key is in our hands; batched. */
   #claimSoon(hot: HotDelivery): void {
     const { lanes, options, metrics } = this.#parts
-    if (!lanes.owns(this.name, hot.lane)) return
+    if (!lanes.owns(this.name, hot.lane)) {
+      this.#parts.tellOthers()
+      return
+    }
     if (!this.dispatcher.admitsHot() || this.#claimQueue.length >= options.hotQueueCapacity) {
       metrics.hotDropped(this.name, 1)
       this.poller.nudge()

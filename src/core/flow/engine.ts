@@ -4,6 +4,7 @@
  */
 import type { ListenerRegistry } from '../listeners.ts'
 import type { Delivery, Outcome } from '../model/delivery.ts'
+import { LANES } from '../model/lane.ts'
 import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
 import { within } from '../runtime/signal.ts'
@@ -13,8 +14,9 @@ import { Expander } from './expand.ts'
 import { HotClaims } from './hot-claims.ts'
 import type { HotDelivery, HotIntake } from './hot-intake.ts'
 import { Lanes } from './lanes.ts'
-import { cleanupDuty, pendingDuty, reconcilerDuty, statisticsDuty } from './maintainers/duties.ts'
+import { cleanupDuty, partitionsDuty, pendingDuty, statisticsDuty } from './maintainers/duties.ts'
 import { DutyLoop } from './maintainers/duty.ts'
+import { reconcilerDuty } from './maintainers/reconciler.ts'
 import { Quarantine } from './quarantine.ts'
 import { Routes } from './routes.ts'
 import { type Settled, Settler } from './settle.ts'
@@ -35,6 +37,8 @@ export interface EngineParts {
   readonly manual: boolean
   readonly detached: Detached
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
+  /** There is something to read at this destination, or at all, in lanes that other processes have. */
+  readonly tellOthers?: (destination: string | null) => void
   /** A delivery left the memory of this process. */
   readonly ended?: (delivery: Delivery) => void
 }
@@ -70,6 +74,7 @@ export class Engine implements HotIntake {
   readonly #unheard = new Set<string>()
   #accepting = false
   #stopping: Promise<{ readonly clean: boolean }> | null = null
+  #unlisten: (() => Promise<void>) | null = null
 
   constructor(parts: EngineParts) {
     this.#parts = parts
@@ -114,6 +119,7 @@ export class Engine implements HotIntake {
       workerId: () => this.#lanes.workerId,
       expanded: () => {
         for (const flow of this.#flows.values()) flow.poller.sweepSoon()
+        if (!this.servesAll()) parts.tellOthers?.(null)
       },
     })
     for (const destination of parts.served) this.#flows.set(destination.name, this.#createFlow(destination))
@@ -129,6 +135,11 @@ export class Engine implements HotIntake {
 
   lanesOwned(destination: string): number {
     return this.#lanes.count(destination)
+  }
+
+  /** Nobody else has a lane of any destination, so nobody else has to be told of anything. */
+  servesAll(): boolean {
+    return this.#routes.registered.every(({ name }) => this.#lanes.count(name) === LANES)
   }
 
   // ------------------------------------------------------------------------------------- hot intake
@@ -175,8 +186,38 @@ export class Engine implements HotIntake {
     await this.#declare()
     this.#accepting = true
     await this.#lanes.start()
-    if (this.#parts.options.pollerEnabled) for (const flow of this.#flows.values()) flow.poller.start()
+    if (this.#parts.options.pollerEnabled) {
+      for (const flow of this.#flows.values()) flow.poller.start()
+      await this.#listen()
+    }
     this.#startDuties()
+  }
+
+  async #listen(): Promise<void> {
+    const { store, logger } = this.#parts
+    try {
+      this.#unlisten = (await store.wakeup?.listen((destinations) => this.#wake(destinations))) ?? null
+    } catch (error) {
+      logger.log('warn', 'this process does not hear of events that others store; it finds them by polling', {
+        error: String(error),
+      })
+    }
+  }
+
+  async #stopListening(): Promise<void> {
+    try {
+      await this.#unlisten?.()
+    } catch (error) {
+      this.#parts.logger.log('warn', 'the connection that listened could not be closed', {
+        error: String(error),
+      })
+    }
+  }
+
+  #wake(destinations: readonly string[]): void {
+    for (const [name, { poller }] of this.#flows) {
+      if (destinations.length === 0 || destinations.includes(name)) poller.nudge()
+    }
   }
 
   /** Registers and keeps its lanes, but reads only when told to: for consumers that pull. */
@@ -227,7 +268,8 @@ export class Engine implements HotIntake {
     for (const flow of this.#flows.values()) flow.dispatcher.stopTaking()
     // A database that does not answer must not keep us: what it is asked for is of no use any more.
     const loops = [...[...this.#flows.values()].map(({ poller }) => poller), ...this.#duties]
-    const closed = await within(runtime, STORE_GRACE_MS, Promise.all(loops.map((loop) => loop.close())))
+    const ends = [...loops.map((loop) => loop.close()), this.#stopListening()]
+    const closed = await within(runtime, STORE_GRACE_MS, Promise.all(ends))
     const quiet = this.#allQuiet()
     let clean = await within(runtime, drainMs * (1 - ABORT_SHARE), quiet)
     if (!clean) {
@@ -253,6 +295,7 @@ export class Engine implements HotIntake {
   async operated(): Promise<void> {
     await this.#routes.refresh(this.#parts.store.registry)
     this.nudge()
+    if (!this.servesAll()) this.#parts.tellOthers?.(null)
   }
 
   async #declare(): Promise<void> {
@@ -290,6 +333,7 @@ export class Engine implements HotIntake {
       manual,
       quarantine: this.#quarantine,
       expand: () => this.#expander.run(),
+      tellOthers: () => this.#parts.tellOthers?.(destination.name),
       failed,
       ended: (delivery, outcome, settled) => {
         this.#count(outcome, settled)
@@ -309,6 +353,8 @@ export class Engine implements HotIntake {
     }
     const duties = [reconcilerDuty(store, this.#routes, newId, added), statisticsDuty(store)]
     if (options.cleanupIntervalMs > 0) duties.push(cleanupDuty(store, options, logger))
+    if (options.partitionIntervalMs > 0 && store.maintenance.partitions !== undefined)
+      duties.push(partitionsDuty(store, options, logger))
     if (options.pendingIntervalMs > 0) duties.push(pendingDuty(store, options, metrics))
     for (const duty of duties) {
       const loop = new DutyLoop(duty, parts)

@@ -11,8 +11,8 @@ export interface HotIntake {
   admits(destination: string): boolean
   /** Stage 2 → 3, after commit; never throws. */
   offer(deliveries: readonly HotDelivery[]): void
-  /** A commit that cannot be observed may bring rows soon: look sooner for a moment. */
-  expectRows(): void
+  /** Rows that nobody has in hand: they are there, or they may be soon, after a commit that cannot be observed. */
+  expectRows(commit: 'confirmed' | 'unseen'): void
 }
 
 /** A delivery that was committed a moment ago, with its payload still in memory. */

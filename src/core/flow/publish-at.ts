@@ -49,7 +49,7 @@ export class PublishAt<E> {
     if (place.scope === null) {
       const executor = place.transactions.executor(place.tx)
       const published = await stage.insert(executor, stage.plan(prepared, 'unobserved', NO_BUDGET))
-      intake.expectRows()
+      intake.expectRows('unseen')
       return published.ids
     }
     const { scope } = place
@@ -83,7 +83,7 @@ export class PublishAt<E> {
     const { scope } = place
     if (scope === null) {
       const { ids } = stage.insertSync(executor, stage.plan(prepared, 'unobserved', NO_BUDGET))
-      intake.expectRows()
+      intake.expectRows('unseen')
       return ids
     }
     // A synchronous driver's own nested transactions are savepoints on the same handle that we cannot see.

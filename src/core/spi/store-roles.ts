@@ -274,6 +274,27 @@ export interface Maintenance {
    */
   takeDuty(name: string, workerId: string): Promise<boolean>
   finishDuty(name: string, workerId: string): Promise<void>
+  /**
+   * Makes partitions ahead and drops those that are past retention. One with unfinished or dead work is never
+   * dropped, nor one into which a transaction is still writing. Absent where the tables have no partitions.
+   */
+  partitions?(request: PartitionRequest): Promise<PartitionReport>
+}
+
+export interface PartitionRequest {
+  readonly lookAheadMs: number
+  readonly doneOlderThanMs: number
+  /** Null keeps dead ones for ever. */
+  readonly deadOlderThanMs: number | null
+  /** Longest wait for a lock, because publishers would wait behind it. */
+  readonly lockTimeoutMs: number
+}
+
+export interface PartitionReport {
+  readonly created: readonly string[]
+  readonly dropped: readonly string[]
+  /** Past retention and kept all the same. */
+  readonly kept: readonly { readonly name: string; readonly reason: string }[]
 }
 
 export interface CleanupRequest {

@@ -39,6 +39,8 @@ export interface Store<Tx = unknown, E = unknown> {
   readonly inspection: Inspection
   readonly operations: Operations
   readonly maintenance: Maintenance
+  /** Where the database can carry a message from one process to others. */
+  readonly wakeup?: Wakeup
 }
 
 export interface StoreContext {
@@ -113,6 +115,20 @@ export interface OwnedLane {
 export interface TakenLane extends OwnedLane {
   /** False: the previous owner was fenced, so its first due rows are suspects. */
   readonly clean: boolean
+}
+
+// --------------------------------------------------------------------------------------------- wake-up
+
+/** Nothing depends on it: what is not heard is found by polling. */
+export interface Wakeup {
+  /**
+   * Calls `wake` when another process says that there may be something to read; no names mean all destinations.
+   * Keeps its own connection, connects again by itself when it is lost, and then calls `wake` for all. Resolves
+   * with what ends it.
+   */
+  listen(wake: (destinations: readonly string[]) => void): Promise<() => Promise<void>>
+  /** One statement, never in a transaction of the application. No names mean all destinations. */
+  notify(destinations: readonly string[]): Promise<void>
 }
 
 // ----------------------------------------------------------------------------------------------- queue

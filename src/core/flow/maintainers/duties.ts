@@ -1,15 +1,12 @@
-/** The maintainers themselves: cleanup, statistics, pending counts and the reconciler. */
-import { laneOf } from '../../model/lane.ts'
+/** The maintainers that keep the tables small and say how full they are. */
 import type { ResolvedOptions } from '../../options.ts'
-import { compilePattern, matches } from '../../policy/routing.ts'
-import type { CleanupResult, Logger, Metrics, RegisteredDestination, Store } from '../../spi/index.ts'
-import type { Routes } from '../routes.ts'
+import type { CleanupResult, Logger, Metrics, Store } from '../../spi/index.ts'
 import type { Duty } from './duty.ts'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
-const RECONCILE_EVERY_MS = 30_000
-const RECONCILE_BATCH = 500
+/** Publishers wait behind whoever waits for a lock on a partition, so that must be short. */
+const PARTITION_LOCK_MS = 200
 const KEEP_STATISTICS_MINUTES = 7 * 24 * 60
 
 /** Removes what is past its retention, in bounded steps; counts are logged per kind. */
@@ -31,6 +28,29 @@ export const cleanupDuty = (store: Store, options: ResolvedOptions, logger: Logg
 
 const total = ({ done, discarded, dead, events, dedup }: CleanupResult): number =>
   done + discarded + dead + events + dedup
+
+/** Makes partitions ahead of time and drops those of which everything is past its retention. */
+export const partitionsDuty = (store: Store, options: ResolvedOptions, logger: Logger): Duty => ({
+  name: 'partitions',
+  intervalMs: options.partitionIntervalMs,
+  firstAfterMs: Math.min(options.partitionIntervalMs, MINUTE_MS / 10),
+  async step() {
+    const report = await store.maintenance.partitions?.({
+      lookAheadMs: options.partitionAheadHours * HOUR_MS,
+      doneOlderThanMs: options.retentionDoneHours * HOUR_MS,
+      deadOlderThanMs: options.retentionDeadHours === null ? null : options.retentionDeadHours * HOUR_MS,
+      lockTimeoutMs: PARTITION_LOCK_MS,
+    })
+    if (report === undefined) return false
+    const { created, dropped, kept } = report
+    if (created.length + dropped.length > 0)
+      logger.log('info', 'partitions were made or dropped', { created, dropped })
+    for (const { name, reason } of kept) {
+      logger.log('info', 'a partition past its retention is kept', { partition: name, reason })
+    }
+    return false
+  },
+})
 
 /** Per-minute roll-ups, for plots that do not scan history. */
 export const statisticsDuty = (store: Store): Duty => ({
@@ -56,51 +76,3 @@ export const pendingDuty = (store: Store, options: ResolvedOptions, metrics: Met
     return false
   },
 })
-
-/**
- * During a deploy an older process publishes without knowing a new destination. Its events carry the older
- * registry version; this adds the deliveries that are missing. They have no order against live ones.
- */
-export const reconcilerDuty = (
-  store: Store,
-  routes: Routes,
-  newId: () => string,
-  added: (destination: string, count: number) => void,
-): Duty => ({
-  name: 'reconciler',
-  intervalMs: RECONCILE_EVERY_MS,
-  firstAfterMs: RECONCILE_EVERY_MS / 10,
-  async step() {
-    await routes.refresh(store.registry)
-    let more = false
-    for (const destination of routes.registered) {
-      more = (await reconcile(store, destination, newId, added)) || more
-    }
-    return more
-  },
-})
-
-const reconcile = async (
-  store: Store,
-  destination: RegisteredDestination,
-  newId: () => string,
-  added: (destination: string, count: number) => void,
-): Promise<boolean> => {
-  const { name } = destination
-  const batch = await store.registry.findUnreconciled(name, RECONCILE_BATCH)
-  const patterns = destination.patterns.map(compilePattern)
-  const missed = batch.events.filter(({ type }) => patterns.some((pattern) => matches(pattern, type)))
-  if (missed.length === 0 && batch.events.length === 0 && !batch.more) return false
-  const deliveries = missed.map(({ id, seq, key, size }) => ({
-    id: newId(),
-    eventId: id,
-    destination: name,
-    lane: laneOf(key ?? id),
-    key,
-    size,
-    seq,
-  }))
-  const count = await store.registry.reconcile(name, deliveries, batch.scannedTo)
-  if (count > 0) added(name, count)
-  return batch.more
-}

@@ -1,0 +1,57 @@
+/** Adds deliveries that publishers who did not know a destination left out. */
+import { laneOf } from '../../model/lane.ts'
+import { compilePattern, matches } from '../../policy/routing.ts'
+import type { RegisteredDestination, Store } from '../../spi/index.ts'
+import type { Routes } from '../routes.ts'
+import type { Duty } from './duty.ts'
+
+const RECONCILE_EVERY_MS = 30_000
+const RECONCILE_BATCH = 500
+
+/**
+ * During a deploy an older process publishes without knowing a new destination. Its events carry the older
+ * registry version; this adds the deliveries that are missing. They have no order against live ones.
+ */
+export const reconcilerDuty = (
+  store: Store,
+  routes: Routes,
+  newId: () => string,
+  added: (destination: string, count: number) => void,
+): Duty => ({
+  name: 'reconciler',
+  intervalMs: RECONCILE_EVERY_MS,
+  firstAfterMs: RECONCILE_EVERY_MS / 10,
+  async step() {
+    await routes.refresh(store.registry)
+    let more = false
+    for (const destination of routes.registered) {
+      more = (await reconcile(store, destination, newId, added)) || more
+    }
+    return more
+  },
+})
+
+const reconcile = async (
+  store: Store,
+  destination: RegisteredDestination,
+  newId: () => string,
+  added: (destination: string, count: number) => void,
+): Promise<boolean> => {
+  const { name } = destination
+  const batch = await store.registry.findUnreconciled(name, RECONCILE_BATCH)
+  const patterns = destination.patterns.map(compilePattern)
+  const missed = batch.events.filter(({ type }) => patterns.some((pattern) => matches(pattern, type)))
+  if (missed.length === 0 && batch.events.length === 0 && !batch.more) return false
+  const deliveries = missed.map(({ id, seq, key, size }) => ({
+    id: newId(),
+    eventId: id,
+    destination: name,
+    lane: laneOf(key ?? id),
+    key,
+    size,
+    seq,
+  }))
+  const count = await store.registry.reconcile(name, deliveries, batch.scannedTo)
+  if (count > 0) added(name, count)
+  return batch.more
+}
