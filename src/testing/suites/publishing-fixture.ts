@@ -33,6 +33,9 @@ export type PublishOverrides = Partial<
   NewEvent & Pick<NewDelivery, 'destination' | 'lane' | 'due' | 'token'> & { hotLeaseMs: number }
 >
 
+/** Thrown by a case that is about something which this kind of store does not have. */
+export class Inapplicable extends Error {}
+
 /** A store under test and how to publish through it. */
 export class PublishingFixture {
   readonly harness: StoreHarness
@@ -53,6 +56,11 @@ export class PublishingFixture {
     const found = this.harness[hook]
     assert.ok(found, `the harness has no ${hook}: offer it, or skip this test and say why`)
     return found.bind(this.harness) as NonNullable<StoreHarness[K]>
+  }
+
+  /** The case is about transactions that overlap; with one writer at a time there are none. */
+  needsOverlap(): void {
+    if (this.store.capabilities.commitOrder) throw new Inapplicable('the store has one writer at a time')
   }
 
   /** Waits for something that becomes true within `ms` of the database's time. */

@@ -24,9 +24,14 @@ export interface StoreHarness<Tx = unknown, E = unknown> {
   dispose(): Promise<void>
 }
 
+/** What a test runner hands to a case; most have a way to say that it does not apply, and why. */
+export interface CaseContext {
+  skip?(reason: string): void
+}
+
 export interface StoreSuiteOptions<Tx = unknown, E = unknown> {
   describe(title: string, body: () => void): void
-  it(title: string, body: () => Promise<void>): void
+  it(title: string, body: (context?: CaseContext) => Promise<void>): void
   create(): Promise<StoreHarness<Tx, E>>
   /** Tests that cannot hold here, by title, and why. A title that does not exist is an error. */
   readonly skip?: readonly { readonly test: string; readonly reason: string }[]
