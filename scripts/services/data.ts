@@ -1,0 +1,28 @@
+/** A service's data: made once, and in one step, so that what a broken start left is never taken for complete. */
+import { chownSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Site } from './service.ts'
+
+export const dataOf = (site: Site): string => join(site.home, 'data')
+
+/** Gives what we wrote as root to the account that servers run as. */
+export const giveToAccount = (site: Site, path: string): void => {
+  if (site.account) chownSync(path, site.account.uid, site.account.gid)
+}
+
+export const createHome = (site: Site): void => {
+  mkdirSync(site.home, { recursive: true, mode: 0o755 })
+  giveToAccount(site, site.home)
+}
+
+export const initialise = async (site: Site, fill: (folder: string) => Promise<void>): Promise<void> => {
+  const data = dataOf(site)
+  if (existsSync(data)) return
+  site.report('creating its data')
+  const fresh = `${data}.new`
+  rmSync(fresh, { recursive: true, force: true })
+  mkdirSync(fresh, { mode: 0o700 })
+  giveToAccount(site, fresh)
+  await fill(fresh)
+  renameSync(fresh, data)
+}

@@ -1,0 +1,118 @@
+/**
+ * Programs of Debian packages, unpacked with all the libraries they need into a folder of ours and run from there by
+ * the loader that came with them. So a package may be of another release than the machine, nothing is installed on the
+ * machine, no server starts by itself, and root is not needed.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { run } from '../command.ts'
+import { type Command, ServicesError, type Site } from '../service.ts'
+
+export type Suite = 'bookworm' | 'sid'
+
+const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
+const DEFAULT_MIRROR = 'http://deb.debian.org/debian'
+/** Packages depend on these for their installation scripts, which we do not run. */
+const NOT_NEEDED = ['adduser', 'debconf', 'lsb-base', 'perl', 'postgresql-common']
+
+const MACHINES: Readonly<Record<string, { debian: string; libraries: string; loader: string }>> = {
+  x64: { debian: 'amd64', libraries: 'x86_64-linux-gnu', loader: 'ld-linux-x86-64.so.2' },
+  arm64: { debian: 'arm64', libraries: 'aarch64-linux-gnu', loader: 'ld-linux-aarch64.so.1' },
+}
+
+const machine = (): (typeof MACHINES)[string] => {
+  const found = MACHINES[process.arch]
+  if (!found) throw new ServicesError(`Debian packages are used on x64 and arm64 only, not on ${process.arch}.`)
+  return found
+}
+
+/** The mirrors in a machine's list of sources, in either of the two formats, apart from the one for security. */
+export const mirrorsIn = (text: string): string[] =>
+  [...text.matchAll(/^(?:URIs:\s*|deb\s+(?:\[[^\]]*\]\s*)?)(\S+)/gm)]
+    .flatMap(([, uri]) => uri ?? [])
+    .filter((uri) => /^https?:/.test(uri) && !uri.includes('security'))
+
+const findMirror = (): string => {
+  const parts = '/etc/apt/sources.list.d'
+  const files = existsSync(parts)
+    ? readdirSync(parts).flatMap((name) => (/\.(list|sources)$/.test(name) ? [join(parts, name)] : []))
+    : []
+  const texts = ['/etc/apt/sources.list', ...files].filter(existsSync).map((file) => readFileSync(file, 'utf8'))
+  const mirrors = texts.flatMap(mirrorsIn)
+  return mirrors.find((uri) => /\/debian\/?$/.test(uri)) ?? DEFAULT_MIRROR
+}
+
+const assumed = (name: string): string =>
+  [
+    `Package: ${name}`,
+    'Status: install ok installed',
+    'Version: 9999',
+    `Architecture: ${machine().debian}`,
+    'Multi-Arch: allowed',
+    'Maintainer: none',
+    'Description: not needed\n\n',
+  ].join('\n')
+
+/** Everything that apt reads and writes, away from the machine's own; the machine's proxies still count. */
+const writeAptFiles = (apt: string, suite: Suite): void => {
+  for (const folder of ['lists/partial', 'archives/partial'])
+    mkdirSync(join(apt, folder), { recursive: true })
+  writeFileSync(join(apt, 'sources.list'), `deb [signed-by=${KEYRING}] ${findMirror()} ${suite} main\n`)
+  writeFileSync(join(apt, 'status'), NOT_NEEDED.map(assumed).join(''))
+  const settings = {
+    'Dir::State': apt,
+    'Dir::State::lists': join(apt, 'lists'),
+    'Dir::State::status': join(apt, 'status'),
+    'Dir::Cache': apt,
+    'Dir::Cache::archives': join(apt, 'archives'),
+    'Dir::Etc::sourcelist': join(apt, 'sources.list'),
+    'Dir::Etc::sourceparts': '-',
+    'Dir::Log': apt,
+    'Acquire::Languages': 'none',
+    'Acquire::Retries': '3',
+    'APT::Install-Recommends': 'false',
+    'APT::Sandbox::User': 'root',
+    'Debug::NoLocking': '1',
+  }
+  const lines = Object.entries(settings).map(([name, value]) => `${name} "${value}";\n`)
+  writeFileSync(join(apt, 'apt.conf'), lines.join(''))
+}
+
+const folderOf = (site: Site, packageName: string): string => join(site.folder, 'programs', packageName)
+
+export const installDebian = async (site: Site, suite: Suite, packageName: string): Promise<void> => {
+  const folder = folderOf(site, packageName)
+  if (existsSync(folder)) return
+  site.report(`installing ${packageName} of Debian ${suite}`)
+  const [apt, fresh] = [`${folder}.apt`, `${folder}.new`]
+  for (const leftover of [apt, fresh]) rmSync(leftover, { recursive: true, force: true })
+  writeAptFiles(apt, suite)
+  const env = { APT_CONFIG: join(apt, 'apt.conf'), DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' }
+  await run({ program: 'apt-get', args: ['update', '-qq', '--error-on=any'] }, { env })
+  await run({ program: 'apt-get', args: ['install', '-y', '--download-only', packageName] }, { env })
+  mkdirSync(fresh)
+  const archives = readdirSync(join(apt, 'archives')).filter((name) => name.endsWith('.deb'))
+  for (const name of archives)
+    await run({ program: 'dpkg-deb', args: ['-x', join(apt, 'archives', name), fresh] })
+  await run({ program: 'chmod', args: ['-R', 'a+rX', fresh] })
+  rmSync(apt, { recursive: true, force: true })
+  renameSync(fresh, folder)
+}
+
+/** The folder that the package knows as `/usr`. */
+export const debianUsr = (site: Site, packageName: string): string => join(folderOf(site, packageName), 'usr')
+
+/** Runs a program of the package with the package's own loader and libraries. */
+export const debianCommand = (
+  site: Site,
+  packageName: string,
+  program: string,
+  args: readonly string[],
+): Command => {
+  const { libraries, loader } = machine()
+  const folder = folderOf(site, packageName)
+  const paths = ['lib', 'usr/lib'].map((lib) => join(folder, lib, libraries))
+  const own = paths.map((path) => join(path, loader)).find(existsSync)
+  if (!own) throw new ServicesError(`${folder} is not complete. Delete it, and it will be installed anew.`)
+  return { program: own, args: ['--library-path', paths.join(':'), join(folder, program), ...args] }
+}

@@ -1,0 +1,39 @@
+/** The first words of each protocol: enough to know that a server accepts work, without its client library. */
+import { connect } from 'node:net'
+import { LOGIN } from './service.ts'
+
+const TIMEOUT_MS = 2_000
+const NO_BYTES = Buffer.alloc(0)
+
+/** What the server says first, up to `length` bytes; fewer when it hangs up or is not there. */
+const firstBytes = async (port: number, length: number, greeting = NO_BYTES): Promise<Buffer> =>
+  await new Promise((resolve) => {
+    let received = NO_BYTES
+    const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(greeting))
+    const end = (): void => {
+      socket.destroy()
+      resolve(received)
+    }
+    socket.setTimeout(TIMEOUT_MS, end)
+    socket.on('error', end)
+    socket.on('close', end)
+    socket.on('data', (bytes) => {
+      received = Buffer.concat([received, bytes])
+      if (received.length >= length) end()
+    })
+  })
+
+export const postgresStartup = (): Buffer => {
+  const parameters = Buffer.from(`user\0${LOGIN}\0database\0${LOGIN}\0\0`)
+  const head = Buffer.alloc(8)
+  head.writeInt32BE(head.length + parameters.length, 0)
+  head.writeInt32BE(3 << 16, 4)
+  return Buffer.concat([head, parameters])
+}
+
+/** It asks who we are (R) only once it takes connections; before, and in recovery, it sends an error (E). */
+export const speaksPostgres = async (port: number): Promise<boolean> =>
+  String.fromCharCode((await firstBytes(port, 1, postgresStartup()))[0] ?? 0) === 'R'
+
+/** MySQL and MariaDB speak first: four bytes of header, then the version of the protocol, or 255 for an error. */
+export const speaksMysql = async (port: number): Promise<boolean> => (await firstBytes(port, 5))[4] === 10
