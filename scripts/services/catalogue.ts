@@ -1,4 +1,7 @@
-/** All services. A new one is a file and a line here (and an entry in compose.yaml). */
+/**
+ * All services. A new one is a file, a line here, and an entry in compose.yaml. `postgres@crash` is a second server
+ * of the same kind, with its own data and port, for a test that kills it while other tests use `postgres`.
+ */
 import { mariadb } from './mariadb.ts'
 import { mysql } from './mysql.ts'
 import { pgbouncer } from './pgbouncer.ts'
@@ -7,19 +10,38 @@ import { type Service, ServicesError } from './service.ts'
 
 export const SERVICES: readonly Service[] = [postgres, postgresNew, mariadb, mysql, pgbouncer]
 
+const NAME = /^([a-z-]+)(?:@([a-z][a-z0-9]{0,15}))?$/
+
+export const splitName = (name: string): { readonly kind: string; readonly label: string | null } => {
+  const [, kind, label = null] = NAME.exec(name) ?? []
+  if (kind) return { kind, label }
+  throw new ServicesError(`"${name}" is no name: expected a service, or a service, "@" and a short label.`)
+}
+
+export const withLabel = (kind: string, label: string | null): string =>
+  label === null ? kind : `${kind}@${label}`
+
 export const serviceOf = (name: string): Service => {
-  const found = SERVICES.find((service) => service.name === name)
-  if (found) return found
-  throw new ServicesError(
-    `There is no service "${name}"; there are ${SERVICES.map((each) => each.name).join(', ')}.`,
-  )
+  const { kind, label } = splitName(name)
+  const found = SERVICES.find((service) => service.name === kind)
+  if (!found)
+    throw new ServicesError(
+      `There is no service "${kind}"; there are ${SERVICES.map((each) => each.name).join(', ')}.`,
+    )
+  if (label === null) return found
+  return {
+    ...found,
+    name,
+    variable: found.variable.replace(/_URL$/, `_${label.toUpperCase()}_URL`),
+    needs: found.needs.map((need) => withLabel(need, label)),
+  }
 }
 
-/** The named services (all, if none is named) and those they need, each once, needed ones first. */
+/** The named services and those they need, each once, needed ones first. */
 export const withNeeds = (names: readonly string[]): Service[] => {
-  const wanted = names.length > 0 ? names.map(serviceOf) : SERVICES
-  const found = wanted.flatMap((service) => [...withNeedsOf(service), service])
-  return [...new Set(found)]
+  const found = names.flatMap((name) => {
+    const service = serviceOf(name)
+    return [...withNeeds(service.needs), service]
+  })
+  return [...new Map(found.map((service) => [service.name, service])).values()]
 }
-
-const withNeedsOf = ({ needs }: Service): Service[] => (needs.length > 0 ? withNeeds(needs) : [])

@@ -1,6 +1,64 @@
 /** As processes where every service can be one, else in containers, else as processes what can be. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { run } from './command.ts'
+import { containersEngine } from './containers-engine.ts'
 import type { Engine, Report } from './engine.ts'
+import { DEBIAN_KEYRING } from './install/debian.ts'
 import { processesEngine } from './processes-engine.ts'
+import { type Service, ServicesError } from './service.ts'
 
-export const chooseEngine = async (_names: readonly string[], report: Report): Promise<Engine> => processesEngine(report)
+const LOADERS: Readonly<Record<string, string>> = {
+  x64: '/lib64/ld-linux-x86-64.so.2',
+  arm64: '/lib/ld-linux-aarch64.so.1',
+}
+
+const inPath = (program: string): boolean =>
+  (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, program)))
+
+/** What is missing to run a service as a process. */
+const missingFor = (source: Service['source']): string[] => {
+  const loader = LOADERS[process.arch]
+  if (process.platform !== 'linux' || !loader) return ['Linux on x64 or arm64']
+  if (source === 'npm') return existsSync(loader) ? [] : ['the GNU C library']
+  const programs = ['apt-get', 'dpkg-deb'].filter((program) => !inPath(program))
+  return existsSync(DEBIAN_KEYRING) ? programs : [...programs, DEBIAN_KEYRING]
+}
+
+const missingForContainers = async (): Promise<string | null> => {
+  for (const args of [['compose', 'version'], ['info']])
+    try {
+      await run({ program: 'docker', args })
+    } catch (error) {
+      return (error as Error).message
+    }
+  return null
+}
+
+const whyNot = ({ name, source, variable }: Service): string | null => {
+  const missing = missingFor(source)
+  if (missing.length === 0) return null
+  const way = source === 'npm' ? 'the PostgreSQL that npm has' : "Debian's package"
+  return (
+    `${name} cannot run as a process of this machine: ${way} needs ${missing.join(' and ')}.\n` +
+    `Do one of these: use Debian; start Docker with compose; or set ${variable} to a server of yours.`
+  )
+}
+
+const mustHaveDocker = async (): Promise<void> => {
+  const missing = await missingForContainers()
+  if (missing !== null)
+    throw new ServicesError(`POSTHASTE_SERVICES_ENGINE=containers, but Docker does not work: ${missing}`)
+}
+
+export const chooseEngine = async (report: Report): Promise<Engine> => {
+  const asked = process.env.POSTHASTE_SERVICES_ENGINE
+  if (asked && asked !== 'processes' && asked !== 'containers')
+    throw new ServicesError(`POSTHASTE_SERVICES_ENGINE=${asked}: expected "processes" or "containers".`)
+  if (asked === 'containers') await mustHaveDocker()
+  const allAsProcesses = [...missingFor('npm'), ...missingFor('debian')].length === 0
+  const containers = asked
+    ? asked === 'containers'
+    : !allAsProcesses && (await missingForContainers()) === null
+  return containers ? containersEngine(report) : processesEngine(report, whyNot)
+}

@@ -1,13 +1,24 @@
-/** A service's data: made once, and in one step, so that what a broken start left is never taken for complete. */
-import { chownSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+/** A service's files: made once, and in one step, so that what a broken start left is never taken for complete. */
+import { chownSync, copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Site } from './service.ts'
+
+/** Settings that processes and containers share. */
+export const FILES = join(import.meta.dirname, 'files')
 
 export const dataOf = (site: Site): string => join(site.home, 'data')
 
 /** Gives what we wrote as root to the account that servers run as. */
 export const giveToAccount = (site: Site, path: string): void => {
   if (site.account) chownSync(path, site.account.uid, site.account.gid)
+}
+
+/** The account may not be able to read the project. */
+export const copyFromFiles = (site: Site, name: string): string => {
+  const path = join(site.home, name)
+  copyFileSync(join(FILES, name), path)
+  giveToAccount(site, path)
+  return path
 }
 
 export const createHome = (site: Site): void => {

@@ -11,7 +11,8 @@ import { type Account, ServicesError } from './service.ts'
 const findAccount = (): Account | null => {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return null
   const line = /^nobody:[^:]*:(\d+):(\d+):/m.exec(readFileSync('/etc/passwd', 'utf8'))
-  if (!line) throw new ServicesError('As root there must be an account `nobody`: servers refuse to run as root.')
+  if (!line)
+    throw new ServicesError('As root there must be an account `nobody`: servers refuse to run as root.')
   return { uid: Number(line[1]), gid: Number(line[2]) }
 }
 
@@ -33,7 +34,9 @@ const fallback = (): string => {
   const folder = create(join(tmpdir(), `posthaste-services-${projectId()}`))
   const { uid } = lstatSync(folder)
   if (uid !== process.getuid?.())
-    throw new ServicesError(`${folder} belongs to somebody else. Set POSTHASTE_SERVICES_DIR to another folder.`)
+    throw new ServicesError(
+      `${folder} belongs to somebody else. Set POSTHASTE_SERVICES_DIR to another folder.`,
+    )
   chmodSync(folder, 0o755)
   return folder
 }

@@ -3,9 +3,8 @@
  * results to standard output, so that `eval "$(npm run -s services -- env)"` works.
  */
 import { parseArgs } from 'node:util'
-import { SERVICES } from './catalogue.ts'
-import type { Engine, ServiceStatus } from './engine.ts'
 import { chooseEngine } from './choose-engine.ts'
+import { type Engine, NAMES, type ServiceStatus } from './engine.ts'
 import { ServicesError } from './service.ts'
 
 const USAGE = `Usage: npm run services -- COMMAND [NAME…] [--json]
@@ -16,7 +15,8 @@ const USAGE = `Usage: npm run services -- COMMAND [NAME…] [--json]
   env      lines for a shell with the addresses of what runs
   kill     end one at once, as a crash would; \`up\` brings it back on the same data
 
-Names: ${SERVICES.map(({ name }) => name).join(', ')}. None: all. --json: the last line is one JSON object.`
+Names: ${NAMES.join(', ')}. None: all.
+NAME@LABEL is another server of that kind, with data of its own. --json: the last line is one JSON object.`
 
 type Run = (engine: Engine, names: readonly string[], data: boolean) => Promise<readonly ServiceStatus[]>
 
@@ -46,13 +46,14 @@ const kill: Run = async (engine, names) => {
   return [await engine.kill(name)]
 }
 
-const COMMANDS: Readonly<Record<string, { run: Run; print?: (services: readonly ServiceStatus[]) => void }>> = {
-  up: { run: async (engine, names) => await engine.up(names) },
-  down: { run: async (engine, names, data) => await engine.down(names, data) },
-  status: { run: status, print: printTable },
-  env: { run: env, print: printEnv },
-  kill: { run: kill },
-}
+const COMMANDS: Readonly<Record<string, { run: Run; print?: (services: readonly ServiceStatus[]) => void }>> =
+  {
+    up: { run: async (engine, names) => await engine.up(names) },
+    down: { run: async (engine, names, data) => await engine.down(names, data) },
+    status: { run: status, print: printTable },
+    env: { run: env, print: printEnv },
+    kill: { run: kill },
+  }
 
 const parse = (): { command: string; names: string[]; data: boolean; json: boolean; help: boolean } => {
   const flag = { type: 'boolean', default: false } as const
@@ -80,7 +81,7 @@ const main = async (): Promise<number> => {
       console.error(USAGE)
       return 2
     }
-    const engine = await chooseEngine(names, console.error)
+    const engine = await chooseEngine(console.error)
     const services = await found.run(engine, names, data)
     found.print?.(services)
     if (json) console.log(JSON.stringify({ ok: true, command, engine: engine.kind, services }))

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { run } from './command.ts'
 import { initialise } from './data.ts'
 import { debianCommand, debianUsr, installDebian } from './install/debian.ts'
-import { locations, mysqlUrl, prepareStart, serverSettings } from './mysql-family.ts'
+import { locations, mysqlUrl, removeDeadLocks, serverSettings } from './mysql-family.ts'
 import { speaksMysql } from './probe.ts'
 import type { Command, Service, Site } from './service.ts'
 
@@ -25,7 +25,9 @@ const server = (site: Site, args: readonly string[]): Command =>
 const createData = async (site: Site, folder: string): Promise<void> => {
   const share = join(debianUsr(site, PACKAGE), 'share', 'mysql')
   const tables = SYSTEM_TABLES.map((name) => readFileSync(join(share, name), 'utf8'))
-  const input = ['CREATE DATABASE mysql;', 'USE mysql;', 'SET @auth_root_socket = NULL;', ...tables].join('\n')
+  const input = ['CREATE DATABASE mysql;', 'USE mysql;', 'SET @auth_root_socket = NULL;', ...tables].join(
+    '\n',
+  )
   const args = [`--datadir=${folder}`, '--bootstrap', '--max-allowed-packet=8M', '--net-buffer-length=16K']
   await run(server(site, args), { account: site.account, cwd: site.home, input })
 }
@@ -40,7 +42,7 @@ export const mariadb: Service = {
   install: async (site) => await installDebian(site, 'bookworm', PACKAGE),
   async start(site) {
     await initialise(site, async (folder) => await createData(site, folder))
-    prepareStart(site)
+    removeDeadLocks(site)
     return server(site, serverSettings(site))
   },
   ready: speaksMysql,

@@ -1,7 +1,7 @@
 /** What MariaDB and MySQL have in common. */
-import { copyFileSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { dataOf, giveToAccount } from './data.ts'
+import { copyFromFiles, dataOf } from './data.ts'
 import { debianUsr } from './install/debian.ts'
 import { LOGIN, type Site } from './service.ts'
 
@@ -32,15 +32,12 @@ export const serverSettings = (site: Site): string[] => [
   '--character-set-server=utf8mb4',
   '--default-time-zone=+00:00',
   // Runs at every start, before the first client is let in.
-  `--init-file=${join(site.home, 'grants.sql')}`,
+  `--init-file=${copyFromFiles(site, 'grants.sql')}`,
   ...(site.durable ? [] : ['--innodb-flush-log-at-trx-commit=0', '--sync-binlog=0']),
 ]
 
-export const prepareStart = (site: Site): void => {
-  const grants = join(site.home, 'grants.sql')
-  copyFileSync(join(import.meta.dirname, 'grants.sql'), grants)
-  giveToAccount(site, grants)
-  // Left by a crash; whoever finds the id of a dead process in it may take it for alive.
+/** A server that finds the id of its dead predecessor may take it for alive. */
+export const removeDeadLocks = (site: Site): void => {
   for (const name of [SOCKET, `${SOCKET}.lock`, 'server.pid'])
     rmSync(join(dataOf(site), name), { force: true })
 }

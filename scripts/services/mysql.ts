@@ -2,7 +2,7 @@
 import { run } from './command.ts'
 import { initialise } from './data.ts'
 import { debianCommand, installDebian } from './install/debian.ts'
-import { locations, mysqlUrl, prepareStart, serverSettings } from './mysql-family.ts'
+import { locations, mysqlUrl, removeDeadLocks, serverSettings } from './mysql-family.ts'
 import { speaksMysql } from './probe.ts'
 import type { Command, Service, Site } from './service.ts'
 
@@ -24,7 +24,7 @@ export const mysql: Service = {
       const args = [`--datadir=${folder}`, '--initialize-insecure']
       await run(server(site, args), { account: site.account, cwd: site.home })
     })
-    prepareStart(site)
+    removeDeadLocks(site)
     const more = ['--mysqlx=OFF', '--secure-file-priv=NULL', '--binlog-expire-logs-seconds=3600']
     return server(site, [...serverSettings(site), ...more])
   },

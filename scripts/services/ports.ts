@@ -22,11 +22,14 @@ export const isFree = async (port: number): Promise<boolean> =>
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => server.close(() => resolve(true)))
   })
 
+/** `others`: ports that belong to our other services, whether or not they run now. */
 export const choosePort = async (
   preferred: number,
-  remembered?: number,
+  remembered: number | undefined,
+  others: ReadonlySet<number>,
   free: (port: number) => Promise<boolean> = isFree,
 ): Promise<number> => {
-  for (const port of portCandidates(preferred, remembered)) if (await free(port)) return port
+  for (const port of portCandidates(preferred, remembered))
+    if (!others.has(port) && (await free(port))) return port
   throw new ServicesError(`No free port on 127.0.0.1: tried ${preferred} and every ${STEP} up to ${HIGHEST}.`)
 }

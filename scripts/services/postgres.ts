@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { run } from './command.ts'
 import { dataOf, giveToAccount, initialise } from './data.ts'
 import { installNpm, npmPrograms } from './install/npm.ts'
-import { birthOf } from './processes.ts'
 import { speaksPostgres } from './probe.ts'
+import { birthOf } from './processes.ts'
 import { LOGIN, type Service, ServicesError, type Site } from './service.ts'
 
 type Versions = Readonly<Record<string, string>>
@@ -56,12 +56,7 @@ const settingsOf = (site: Site): Readonly<Record<string, string | number>> => ({
   ...(site.durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
 })
 
-const postgresOf = (
-  name: string,
-  variable: string,
-  preferredPort: number,
-  versions: Versions,
-): Service => ({
+const postgresOf = (name: string, variable: string, preferredPort: number, versions: Versions): Service => ({
   name,
   variable,
   preferredPort,

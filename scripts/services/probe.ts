@@ -6,9 +6,9 @@ const TIMEOUT_MS = 2_000
 const NO_BYTES = Buffer.alloc(0)
 
 /** What the server says first, up to `length` bytes; fewer when it hangs up or is not there. */
-const firstBytes = async (port: number, length: number, greeting = NO_BYTES): Promise<Buffer> =>
+const firstBytes = async (port: number, length: number, greeting: Buffer = NO_BYTES): Promise<Buffer> =>
   await new Promise((resolve) => {
-    let received = NO_BYTES
+    let received: Buffer = NO_BYTES
     const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(greeting))
     const end = (): void => {
       socket.destroy()

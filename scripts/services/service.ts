@@ -17,7 +17,7 @@ export interface Site {
   readonly account: Account | null
   /** False: whoever asked prefers speed to surviving a power failure. */
   readonly durable: boolean
-  /** The port of a service that this one needs. */
+  /** The port of a service that this one needs, of the same label if it has one. */
   portOf(name: string): number
   /** One line about what takes time right now. */
   report(text: string): void

@@ -10,7 +10,7 @@ import { type Command, ServicesError, type Site } from '../service.ts'
 
 export type Suite = 'bookworm' | 'sid'
 
-const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
+export const DEBIAN_KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const DEFAULT_MIRROR = 'http://deb.debian.org/debian'
 /** Packages depend on these for their installation scripts, which we do not run. */
 const NOT_NEEDED = ['adduser', 'debconf', 'lsb-base', 'perl', 'postgresql-common']
@@ -22,7 +22,8 @@ const MACHINES: Readonly<Record<string, { debian: string; libraries: string; loa
 
 const machine = (): (typeof MACHINES)[string] => {
   const found = MACHINES[process.arch]
-  if (!found) throw new ServicesError(`Debian packages are used on x64 and arm64 only, not on ${process.arch}.`)
+  if (!found)
+    throw new ServicesError(`Debian packages are used on x64 and arm64 only, not on ${process.arch}.`)
   return found
 }
 
@@ -37,7 +38,9 @@ const findMirror = (): string => {
   const files = existsSync(parts)
     ? readdirSync(parts).flatMap((name) => (/\.(list|sources)$/.test(name) ? [join(parts, name)] : []))
     : []
-  const texts = ['/etc/apt/sources.list', ...files].filter(existsSync).map((file) => readFileSync(file, 'utf8'))
+  const texts = ['/etc/apt/sources.list', ...files]
+    .filter(existsSync)
+    .map((file) => readFileSync(file, 'utf8'))
   const mirrors = texts.flatMap(mirrorsIn)
   return mirrors.find((uri) => /\/debian\/?$/.test(uri)) ?? DEFAULT_MIRROR
 }
@@ -57,7 +60,10 @@ const assumed = (name: string): string =>
 const writeAptFiles = (apt: string, suite: Suite): void => {
   for (const folder of ['lists/partial', 'archives/partial'])
     mkdirSync(join(apt, folder), { recursive: true })
-  writeFileSync(join(apt, 'sources.list'), `deb [signed-by=${KEYRING}] ${findMirror()} ${suite} main\n`)
+  writeFileSync(
+    join(apt, 'sources.list'),
+    `deb [signed-by=${DEBIAN_KEYRING}] ${findMirror()} ${suite} main\n`,
+  )
   writeFileSync(join(apt, 'status'), NOT_NEEDED.map(assumed).join(''))
   const settings = {
     'Dir::State': apt,

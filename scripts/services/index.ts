@@ -1,0 +1,39 @@
+/** Services for tests, from code. A server that the environment names is used as it is; others are started. */
+import { serviceOf } from './catalogue.ts'
+import { chooseEngine } from './choose-engine.ts'
+import type { Engine } from './engine.ts'
+import { ServicesError } from './service.ts'
+
+const engine = async (): Promise<Engine> => await chooseEngine(console.error)
+
+/** The addresses of ready servers, by name. */
+export const serviceUrls = async <Name extends string>(
+  names: readonly Name[],
+): Promise<Record<Name, string>> => {
+  const given = names.map((name) => [name, process.env[serviceOf(name).variable] || null] as const)
+  const absent = given.flatMap(([name, url]) => (url === null ? [name] : []))
+  const started = absent.length > 0 ? await (await engine()).up(absent) : []
+  const urls = given.map(([name, url]) => [name, url ?? started.find((each) => each.name === name)?.url])
+  return Object.fromEntries(urls) as Record<Name, string>
+}
+
+const mustBeOurs = (name: string): void => {
+  const { variable } = serviceOf(name)
+  if (process.env[variable])
+    throw new ServicesError(`${variable} is set, so ${name} is not ours to start or to kill.`)
+}
+
+/** Starts it, also after `killService`, on the data it had; resolves with its address when it is ready. */
+export const startService = async (name: string): Promise<string> => {
+  mustBeOurs(name)
+  return (await serviceUrls([name]))[name] as string
+}
+
+/**
+ * Ends it at once, as a crash would. Other tests may use the same server: kill one with a label of your own,
+ * `postgres@crash`.
+ */
+export const killService = async (name: string): Promise<void> => {
+  mustBeOurs(name)
+  await (await engine()).kill(name)
+}

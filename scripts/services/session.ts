@@ -1,0 +1,198 @@
+/** One command's work on services that are processes of this machine. It exists only while the lock is held. */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { serviceOf, splitName, withLabel } from './catalogue.ts'
+import { lastLines, launch, readSince, sizeOf } from './command.ts'
+import { createHome } from './data.ts'
+import { durable, type Report } from './engine.ts'
+import { account } from './folder.ts'
+import { choosePort, isFree } from './ports.ts'
+import { isAlive, killTree, type ProcessRecord, recordOf, stopTree } from './processes.ts'
+import { type Service, ServicesError, type Site } from './service.ts'
+import { readState, type ServiceState, type State, writeState } from './state.ts'
+
+const READY_WITHIN_MS = 120_000
+const POLL_MS = 50
+/** Somebody may take a port between our look and the server's. */
+const PORT_ATTEMPTS = 3
+
+export const runningProcess = (state: ServiceState | undefined): ProcessRecord | null =>
+  state?.process && isAlive(state.process) ? state.process : null
+
+const untilReady = async (service: Service, port: number, record: ProcessRecord): Promise<boolean> => {
+  const deadline = performance.now() + READY_WITHIN_MS
+  while (isAlive(record) && performance.now() < deadline) {
+    if (await service.ready(port)) return true
+    await sleep(POLL_MS)
+  }
+  return false
+}
+
+export class Session {
+  readonly #folder: string
+  readonly #report: Report
+  readonly #whyNot: (service: Service) => string | null
+  readonly #state: State
+  /** Ports by service, from the moment they are chosen. */
+  readonly #ports: Map<string, number>
+
+  constructor(folder: string, report: Report, whyNot: (service: Service) => string | null) {
+    this.#folder = folder
+    this.#report = report
+    this.#whyNot = whyNot
+    this.#state = readState(folder)
+    this.#ports = new Map(Object.entries(this.#state).map(([name, { port }]) => [name, port]))
+  }
+
+  /** `services`: needed ones first. All are tried, even if one fails. */
+  async up(services: readonly Service[]): Promise<void> {
+    const started = new Map<string, Promise<void>>()
+    for (const service of services) {
+      const needs = Promise.all(service.needs.flatMap((name) => started.get(name) ?? []))
+      // A need that fails is reported as itself; here it only must not count as unheard.
+      needs.catch(() => {})
+      started.set(service.name, this.#bringUp(service, needs))
+    }
+    const results = await Promise.allSettled(started.values())
+    const failures = results.flatMap((result) =>
+      result.status === 'rejected' ? [result.reason as Error] : [],
+    )
+    const unexpected = failures.find((failure) => !(failure instanceof ServicesError))
+    if (unexpected) throw unexpected
+    if (failures.length > 0) throw new ServicesError(failures.map(({ message }) => message).join('\n\n'))
+  }
+
+  async down(service: Service): Promise<void> {
+    const record = runningProcess(this.#state[service.name])
+    if (record === null) return this.#say(service.name, 'does not run')
+    await stopTree(record, service.stopSignal)
+    this.#noteEnd(service.name)
+    this.#say(service.name, 'stopped')
+  }
+
+  async kill({ name }: Service): Promise<void> {
+    const record = runningProcess(this.#state[name])
+    if (record === null) throw new ServicesError(`${name} does not run, so it cannot be killed.`)
+    await killTree(record)
+    this.#noteEnd(name)
+    this.#say(name, `killed process ${record.pid}`)
+  }
+
+  /** Forgets everything about a service but its programs. */
+  removeData({ name }: Service): void {
+    rmSync(join(this.#folder, name), { recursive: true, force: true })
+    delete this.#state[name]
+    writeState(this.#folder, this.#state)
+  }
+
+  async #bringUp(service: Service, needs: Promise<unknown>): Promise<void> {
+    const began = performance.now()
+    const { name } = service
+    if (await this.#alreadyRuns(service, needs)) return
+    const obstacle = this.#whyNot(service)
+    if (obstacle !== null) throw new ServicesError(obstacle)
+    await service.install(this.#siteOf(service, 0))
+    await needs.catch(() => {
+      throw new ServicesError(`${name} was not started, because it needs ${service.needs.join(' and ')}.`)
+    })
+    const port = await this.#startOnFreePort(service)
+    this.#say(name, `ready in ${Math.round(performance.now() - began)} ms: ${service.url(port)}`)
+  }
+
+  async #alreadyRuns(service: Service, needs: Promise<unknown>): Promise<boolean> {
+    const { name } = service
+    // A need that comes back on another port ends those that know the old one.
+    if (runningProcess(this.#state[name])) await needs.catch(() => {})
+    const state = this.#state[name]
+    const record = runningProcess(state)
+    if (!state || record === null) return false
+    if (!(await untilReady(service, state.port, record))) {
+      this.#say(name, 'does not answer: starting it anew')
+      await killTree(record)
+      this.#noteEnd(name)
+      return false
+    }
+    const how = `with fsync ${state.durable ? 'on' : 'off'}; to change that, stop it first`
+    const note = state.durable === durable() ? '' : ` (${how})`
+    this.#say(name, `runs already: ${service.url(state.port)}${note}`)
+    return true
+  }
+
+  async #startOnFreePort(service: Service): Promise<number> {
+    const { name } = service
+    for (let attempt = 1; ; attempt++) {
+      const port = await this.#choosePort(service)
+      const log = join(this.#folder, name, 'server.log')
+      const logged = sizeOf(log)
+      if (await this.#start(service, port, log)) return port
+      // It ended; if somebody listens on its port now, that is why.
+      if (attempt < PORT_ATTEMPTS && !(await isFree(port))) continue
+      const lines = lastLines(readSince(log, logged)) || '(nothing)'
+      throw new ServicesError(`${name} did not get ready. Its last words, in ${log}:\n${lines}`)
+    }
+  }
+
+  async #choosePort({ name, preferredPort }: Service): Promise<number> {
+    const before = this.#ports.get(name)
+    const others = (): Set<number> =>
+      new Set([...this.#ports].flatMap(([other, port]) => (other === name ? [] : [port])))
+    let port = await choosePort(preferredPort, before, others())
+    // Services choose at the same time, so what another chose while we looked counts too.
+    while (others().has(port)) port = await choosePort(preferredPort, before, others())
+    this.#ports.set(name, port)
+    if (before !== undefined && before !== port) await this.#endThoseThatNeed(name)
+    return port
+  }
+
+  async #endThoseThatNeed(name: string): Promise<void> {
+    const running = Object.keys(this.#state).filter((other) => runningProcess(this.#state[other]))
+    const affected = running.map(serviceOf).filter(({ needs }) => needs.includes(name))
+    await Promise.all(affected.map(async (service) => await this.down(service)))
+  }
+
+  async #start(service: Service, port: number, log: string): Promise<boolean> {
+    const { name } = service
+    const site = this.#siteOf(service, port)
+    createHome(site)
+    const command = await service.start(site)
+    this.#say(name, `starting on port ${port}`)
+    const pid = launch(command, site.home, log, site.account)
+    const record = pid === null ? null : recordOf(pid)
+    // Noted before it is ready, so that it is found even if we are killed now.
+    this.#note(name, { port, process: record, durable: site.durable })
+    if (record === null) return false
+    if (await untilReady(service, port, record)) return true
+    await killTree(record)
+    this.#noteEnd(name)
+    return false
+  }
+
+  #noteEnd(name: string): void {
+    const state = this.#state[name]
+    if (state) this.#note(name, { ...state, process: null })
+  }
+
+  #note(name: string, state: ServiceState): void {
+    this.#state[name] = state
+    writeState(this.#folder, this.#state)
+  }
+
+  #say(name: string, text: string): void {
+    this.#report(`${name.padEnd(13)} ${text}`)
+  }
+
+  #siteOf({ name }: Service, port: number): Site {
+    const { label } = splitName(name)
+    return {
+      name,
+      folder: this.#folder,
+      home: join(this.#folder, name),
+      port,
+      account,
+      durable: durable(),
+      portOf: (kind) => this.#ports.get(withLabel(kind, label)) ?? serviceOf(kind).preferredPort,
+      report: (text) => this.#say(name, text),
+    }
+  }
+}
