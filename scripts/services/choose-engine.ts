@@ -35,12 +35,12 @@ const missingForContainers = async (): Promise<string | null> => {
   return null
 }
 
-const whyNot = ({ name, source, variable }: Service): string | null => {
+const whyNot = ({ source, variable }: Service): string | null => {
   const missing = missingFor(source)
   if (missing.length === 0) return null
   const way = source === 'npm' ? 'the PostgreSQL that npm has' : "Debian's package"
   return (
-    `${name} cannot run as a process of this machine: ${way} needs ${missing.join(' and ')}.\n` +
+    `it cannot run as a process of this machine: ${way} needs ${missing.join(' and ')}.\n` +
     `Do one of these: use Debian; start Docker with compose; or set ${variable} to a server of yours.`
   )
 }

@@ -20,10 +20,12 @@ NAME@LABEL is another server of that kind, with data of its own. --json: the las
 
 type Run = (engine: Engine, names: readonly string[], data: boolean) => Promise<readonly ServiceStatus[]>
 
+class UsageError extends Error {}
+
 const printTable = (services: readonly ServiceStatus[]): void => {
   for (const { name, state, pid, url } of services) {
     const where = url === null ? '' : `  pid ${pid ?? '-'}  ${url}`
-    console.log(`${name.padEnd(13)} ${state}${where}`)
+    console.log(`${name.padEnd(15)} ${state}${where}`)
   }
 }
 
@@ -42,7 +44,7 @@ const env: Run = async (engine, names) => {
 
 const kill: Run = async (engine, names) => {
   const [name] = names
-  if (name === undefined || names.length > 1) throw new ServicesError('`kill` wants the name of one service.')
+  if (name === undefined || names.length > 1) throw new UsageError('`kill` wants the name of one service.')
   return [await engine.kill(name)]
 }
 
@@ -55,44 +57,56 @@ const COMMANDS: Readonly<Record<string, { run: Run; print?: (services: readonly 
     kill: { run: kill },
   }
 
-const parse = (): { command: string; names: string[]; data: boolean; json: boolean; help: boolean } => {
-  const flag = { type: 'boolean', default: false } as const
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { json: flag, data: flag, help: { ...flag, short: 'h' } },
-  })
-  const [command = '', ...names] = positionals
-  return { command, names, ...values }
+interface Line {
+  readonly command: string
+  readonly names: readonly string[]
+  readonly data: boolean
+  readonly help: boolean
 }
 
-const main = async (): Promise<number> => {
-  let json = process.argv.includes('--json')
-  let name = ''
+const parse = (): Line => {
+  const flag = { type: 'boolean', default: false } as const
+  const options = { json: flag, data: flag, help: { ...flag, short: 'h' } } as const
   try {
-    const { command, names, data, help, ...flags } = parse()
-    json = flags.json
-    name = command
-    if (help) {
-      console.log(USAGE)
-      return 0
-    }
-    const found = COMMANDS[command]
-    if (!found) {
-      console.error(USAGE)
-      return 2
-    }
-    const engine = await chooseEngine(console.error)
-    const services = await found.run(engine, names, data)
-    found.print?.(services)
-    if (json) console.log(JSON.stringify({ ok: true, command, engine: engine.kind, services }))
-    return 0
+    const { values, positionals } = parseArgs({ allowPositionals: true, options })
+    const [command = '', ...names] = positionals
+    return { command, names, ...values }
   } catch (error) {
-    const usage = error instanceof TypeError && 'code' in error
-    if (!(error instanceof ServicesError) && !usage) throw error
-    console.error(error.message)
-    if (json) console.log(JSON.stringify({ ok: false, command: name, error: error.message }))
-    return usage ? 2 : 1
+    throw new UsageError((error as Error).message)
   }
 }
 
-process.exitCode = await main()
+const act = async ({ command, names, data }: Line): Promise<object> => {
+  const found = COMMANDS[command]
+  if (!found) throw new UsageError(command ? `There is no command "${command}".` : 'Which command?')
+  if (data && command !== 'down') throw new UsageError('--data belongs to `down`.')
+  const engine = await chooseEngine(console.error)
+  const services = await found.run(engine, names, data)
+  found.print?.(services)
+  return { command, engine: engine.kind, services }
+}
+
+/** Errors of the system (no space, no right) name what they are about; all others but ours are defects. */
+const isExpected = (error: unknown): error is Error =>
+  error instanceof ServicesError ||
+  error instanceof UsageError ||
+  (error instanceof Error && 'syscall' in error)
+
+const main = async (): Promise<void> => {
+  const finish = (result: object): void => {
+    if (process.argv.includes('--json')) console.log(JSON.stringify(result))
+  }
+  try {
+    const line = parse()
+    if (line.help) console.log(USAGE)
+    else finish({ ok: true, ...(await act(line)) })
+  } catch (error) {
+    if (!isExpected(error)) throw error
+    const usage = error instanceof UsageError
+    console.error(usage ? `${error.message}\n\n${USAGE}` : error.message)
+    finish({ ok: false, error: error.message })
+    process.exitCode = usage ? 2 : 1
+  }
+}
+
+await main()

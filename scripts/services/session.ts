@@ -94,7 +94,7 @@ export class Session {
     if (obstacle !== null) throw new ServicesError(obstacle)
     await service.install(this.#siteOf(service, 0))
     await needs.catch(() => {
-      throw new ServicesError(`${name} was not started, because it needs ${service.needs.join(' and ')}.`)
+      throw new ServicesError(`not started, because it needs ${service.needs.join(' and ')}`)
     })
     const port = await this.#startOnFreePort(service)
     this.#say(name, `ready in ${Math.round(performance.now() - began)} ms: ${service.url(port)}`)
@@ -129,7 +129,7 @@ export class Session {
       // It ended; if somebody listens on its port now, that is why.
       if (attempt < PORT_ATTEMPTS && !(await isFree(port))) continue
       const lines = lastLines(readSince(log, logged)) || '(nothing)'
-      throw new ServicesError(`${name} did not get ready. Its last words, in ${log}:\n${lines}`)
+      throw new ServicesError(`did not get ready. Its last words, in ${log}:\n${lines}`)
     }
   }
 
@@ -179,7 +179,7 @@ export class Session {
   }
 
   #say(name: string, text: string): void {
-    this.#report(`${name.padEnd(13)} ${text}`)
+    this.#report(`${name.padEnd(15)} ${text}`)
   }
 
   #siteOf({ name }: Service, port: number): Site {

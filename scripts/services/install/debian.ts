@@ -76,6 +76,8 @@ const writeAptFiles = (apt: string, suite: Suite): void => {
     'Dir::Log': apt,
     'Acquire::Languages': 'none',
     'Acquire::Retries': '3',
+    // A mirror may be some days behind; what it has must still be signed.
+    'Acquire::Check-Valid-Until': 'false',
     'APT::Install-Recommends': 'false',
     'APT::Sandbox::User': 'root',
     'Debug::NoLocking': '1',
