@@ -1,4 +1,4 @@
-/** Runs a program to its end, as the given account, and keeps its output for the case that it fails. */
+/** Runs programs to their end, and launches servers that stay. */
 import { type SpawnOptions, spawn } from 'node:child_process'
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { type Account, type Command, ServicesError } from './service.ts'
@@ -23,6 +23,7 @@ const serverEnv = (home: string): Record<string, string> => ({
   TZ: 'UTC',
 })
 
+/** Resolves with what the program printed; rejects with its last words, also those on standard error. */
 export const run = async ({ program, args }: Command, options: RunOptions = {}): Promise<string> =>
   await new Promise((resolve, reject) => {
     const spawnOptions: SpawnOptions = {
@@ -31,19 +32,22 @@ export const run = async ({ program, args }: Command, options: RunOptions = {}):
       ...options.account,
     }
     const child = spawn(program, args, { ...spawnOptions, stdio: 'pipe' })
-    let output = ''
-    const keep = (bytes: Buffer): void => {
-      output = (output + bytes.toString()).slice(-KEPT_BYTES)
-    }
-    child.stdout.on('data', keep)
-    child.stderr.on('data', keep)
+    let printed = ''
+    let words = ''
+    child.stdout.on('data', (bytes: Buffer) => {
+      printed = (printed + bytes.toString()).slice(-KEPT_BYTES)
+      words = (words + bytes.toString()).slice(-KEPT_BYTES)
+    })
+    child.stderr.on('data', (bytes: Buffer) => {
+      words = (words + bytes.toString()).slice(-KEPT_BYTES)
+    })
     // A program that ends early does not read the rest; its exit code says what happened.
     child.stdin.on('error', () => {})
     child.stdin.end(options.input ?? '')
     child.on('error', (error) => reject(new ServicesError(`${program}: ${error.message}`)))
     child.on('close', (code, signal) => {
-      if (code === 0) resolve(output)
-      else reject(new ServicesError(`${program} ended with ${signal ?? code}:\n${lastLines(output)}`))
+      if (code === 0) resolve(printed)
+      else reject(new ServicesError(`${program} ended with ${signal ?? code}:\n${lastLines(words)}`))
     })
   })
 

@@ -3,6 +3,7 @@
  * results to standard output, so that `eval "$(npm run -s services -- env)"` works.
  */
 import { parseArgs } from 'node:util'
+import { serviceOf } from './catalogue.ts'
 import { chooseEngine } from './choose-engine.ts'
 import { type Engine, NAMES, type ServiceStatus } from './engine.ts'
 import { ServicesError } from './service.ts'
@@ -16,7 +17,8 @@ const USAGE = `Usage: npm run services -- COMMAND [NAME…] [--json]
   kill     end one at once, as a crash would; \`up\` brings it back on the same data
 
 Names: ${NAMES.join(', ')}. None: all.
-NAME@LABEL is another server of that kind, with data of its own. --json: the last line is one JSON object.`
+NAME@LABEL is another server of that kind, with data of its own. --json: the last line is one JSON object.
+Exit code: 0 done, 1 failed, 2 the command was not understood.`
 
 type Run = (engine: Engine, names: readonly string[], data: boolean) => Promise<readonly ServiceStatus[]>
 
@@ -70,14 +72,16 @@ const parse = (): Line => {
   try {
     const { values, positionals } = parseArgs({ allowPositionals: true, options })
     const [command = '', ...names] = positionals
+    for (const name of names) serviceOf(name)
     return { command, names, ...values }
   } catch (error) {
-    throw new UsageError((error as Error).message)
+    // Node adds advice of its own, after a full stop, that is about other programs.
+    throw new UsageError((error as Error).message.replace(/\. To specify.*/s, '.'))
   }
 }
 
 const act = async ({ command, names, data }: Line): Promise<object> => {
-  const found = COMMANDS[command]
+  const found = Object.hasOwn(COMMANDS, command) ? COMMANDS[command] : undefined
   if (!found) throw new UsageError(command ? `There is no command "${command}".` : 'Which command?')
   if (data && command !== 'down') throw new UsageError('--data belongs to `down`.')
   const engine = await chooseEngine(console.error)
@@ -103,7 +107,7 @@ const main = async (): Promise<void> => {
   } catch (error) {
     if (!isExpected(error)) throw error
     const usage = error instanceof UsageError
-    console.error(usage ? `${error.message}\n\n${USAGE}` : error.message)
+    console.error(usage ? `${error.message}\nSee npm run services -- --help` : error.message)
     finish({ ok: false, error: error.message })
     process.exitCode = usage ? 2 : 1
   }

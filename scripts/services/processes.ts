@@ -18,6 +18,8 @@ export interface ProcessStat {
 }
 
 const POLL_MS = 25
+/** Writing everything to disk takes a while after a benchmark. */
+const STOP_WITHIN_MS = 120_000
 
 /** A line of /proc/PID/stat. The name in it is in brackets and may itself contain brackets and spaces. */
 export const parseStat = (line: string): ProcessStat | null => {
@@ -107,5 +109,5 @@ export const killTree = async (record: ProcessRecord): Promise<void> => {
 /** Asks politely, and insists when that takes too long. */
 export const stopTree = async (record: ProcessRecord, signal: NodeJS.Signals): Promise<void> => {
   send(record, signal)
-  if (!(await allEnd([record], 30_000))) await killTree(record)
+  if (!(await allEnd([record], STOP_WITHIN_MS))) await killTree(record)
 }

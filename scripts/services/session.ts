@@ -55,12 +55,12 @@ export class Session {
       started.set(service.name, this.#bringUp(service, needs))
     }
     const results = await Promise.allSettled(started.values())
-    const failures = results.flatMap((result) =>
-      result.status === 'rejected' ? [result.reason as Error] : [],
-    )
-    const unexpected = failures.find((failure) => !(failure instanceof ServicesError))
-    if (unexpected) throw unexpected
-    if (failures.length > 0) throw new ServicesError(failures.map(({ message }) => message).join('\n\n'))
+    const failures = results.flatMap((result, index) => {
+      if (result.status === 'fulfilled') return []
+      if (!(result.reason instanceof ServicesError)) throw result.reason
+      return [`${services[index]?.name}: ${result.reason.message}`]
+    })
+    if (failures.length > 0) throw new ServicesError(failures.join('\n\n'))
   }
 
   async down(service: Service): Promise<void> {

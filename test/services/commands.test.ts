@@ -1,0 +1,49 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ROOT } from '../../scripts/run.ts'
+
+interface Ended {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const services = (...args: readonly string[]): Promise<Ended> =>
+  new Promise((resolve) => {
+    const all = ['--import', 'tsx', join('scripts', 'services', 'main.ts'), ...args]
+    execFile(process.execPath, all, { cwd: ROOT, timeout: 50_000 }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
+    })
+  })
+
+describe('npm run services', () => {
+  it('explains itself', { timeout: 60_000 }, async () => {
+    const { code, stdout, stderr } = await services('--help')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const word of ['up', 'down', 'status', 'env', 'kill', '--data', '--json', 'pgbouncer', 'Exit code'])
+      expect(stdout).toContain(word)
+  })
+
+  it.each([
+    [[], 'Which command?'],
+    [['restart'], 'There is no command "restart".'],
+    [['up', 'oracle'], 'There is no service "oracle"'],
+    [['up', '--data'], '--data belongs to `down`.'],
+    [['kill'], '`kill` wants the name of one service.'],
+    [['up', '--bogus'], "Unknown option '--bogus'"],
+  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+    const { code, stdout, stderr } = await services(...args)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run services -- --help\n`)
+    expect(stderr).toContain(message)
+  })
+
+  it('says so in JSON too, when asked', { timeout: 60_000 }, async () => {
+    const { stdout } = await services('up', 'oracle', '--json')
+    expect(JSON.parse(stdout)).toMatchObject({
+      ok: false,
+      error: expect.stringContaining('no service "oracle"'),
+    })
+  })
+})
