@@ -8,7 +8,7 @@ import type { SchemaStatus } from '../../core/spi/index.ts'
 export interface Migration {
   readonly version: number
   readonly name: string
-  /** SQL with `{prefix}` where the prefix of the tables belongs. */
+  /** SQL with `{prefix}` where the prefix of the tables belongs, and what else a store fills in likewise. */
   readonly sql: string
 }
 
@@ -44,19 +44,26 @@ export const missingMigrations = (
   return migrations.filter(({ version }) => !done.has(version)).sort((a, b) => a.version - b.version)
 }
 
-export const renderMigration = (migration: Migration, prefix: string): string =>
-  migration.sql.replaceAll('{prefix}', prefix)
+/** What stands in place of `{name}` in a migration. */
+export type Fillings = Readonly<Record<string, string>> & { readonly prefix: string }
+
+export const renderMigration = (migration: Migration, fillings: string | Fillings): string =>
+  Object.entries(typeof fillings === 'string' ? { prefix: fillings } : fillings).reduce(
+    (sql, [name, text]) => sql.replaceAll(`{${name}}`, text),
+    migration.sql,
+  )
 
 /** What an administrator reads and runs by hand; `record` notes a version as applied. */
 export const printMigrations = (
   migrations: readonly Migration[],
-  prefix: string,
+  fillings: string | Fillings,
   record: (migration: Migration) => string,
+  begin = 'BEGIN IMMEDIATE',
 ): string =>
   migrations
     .map((migration) => {
       const number = String(migration.version).padStart(4, '0')
-      const body = renderMigration(migration, prefix).trim()
-      return `-- ${number}_${migration.name}\nBEGIN IMMEDIATE;\n\n${body}\n\n${record(migration)};\n\nCOMMIT;\n`
+      const body = renderMigration(migration, fillings).trim()
+      return `-- ${number}_${migration.name}\n${begin};\n\n${body}\n\n${record(migration)};\n\nCOMMIT;\n`
     })
     .join('\n')

@@ -1,0 +1,274 @@
+/**
+ * The store's access to the server: its pool, how statements are sent, and what is tried again.
+ *
+ * Whatever locks a worker's row is one statement or one script: the server gets all of it at once and never
+ * waits for us in between. `transaction` does wait, and is for operators and migrations alone.
+ */
+import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import type { StoreContext } from '../../core/spi/index.ts'
+import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
+import {
+  loadDriver,
+  type PostgresConnection,
+  type PostgresPool,
+  type PostgresQuery,
+  type PostgresResult,
+  RAW_TYPES,
+} from './driver.ts'
+import { isBroken, isConflict, isLostStatement, storeErrorOf } from './errors.ts'
+import type { ResolvedPostgresOptions } from './options.ts'
+import { scriptOf } from './script.ts'
+
+/** Columns in order, each as the server's text or null. */
+export type Row = readonly unknown[]
+
+/** One connection inside a transaction of the store's own. */
+export interface Session {
+  rows(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>
+}
+
+/** Deadlocks, serialisation failures and lock timeouts are tried so often before the caller hears of them. */
+const MAX_TRIES = 6
+const FIRST_PAUSE_MS = 5
+const OLDEST_SERVER = 130_000
+
+interface OpenState {
+  readonly context: StoreContext
+  readonly pool: PostgresPool<PostgresConnection>
+  readonly own: boolean
+  readonly onError: (error: Error) => void
+  prepare: boolean
+}
+
+/** Statement names are short and stable: the same text has the same name on every connection. */
+class StatementNames {
+  readonly #names = new Map<string, string>()
+
+  of(sql: string): string | undefined {
+    const known = this.#names.get(sql)
+    if (known !== undefined) return known
+    // Texts are fixed per store; a bound guards against one that is not.
+    if (this.#names.size >= 256) return undefined
+    const name = `posthaste_${this.#names.size + 1}`
+    this.#names.set(sql, name)
+    return name
+  }
+}
+
+/** Host and database, never the password. */
+const placeOf = ({ source }: ResolvedPostgresOptions): string => {
+  if ('pool' in source) return 'PostgreSQL'
+  try {
+    const url = new URL(source.connectionString)
+    return `PostgreSQL at ${url.host}${url.pathname}`
+  } catch {
+    return 'PostgreSQL'
+  }
+}
+
+export class PostgresDatabase {
+  readonly options: ResolvedPostgresOptions
+  /** For messages. */
+  readonly place: string
+  readonly #names = new StatementNames()
+  #state: OpenState | null = null
+  #opening: Promise<void> | null = null
+
+  constructor(options: ResolvedPostgresOptions) {
+    this.options = options
+    this.place = placeOf(options)
+  }
+
+  get context(): StoreContext {
+    return this.#opened().context
+  }
+
+  get pool(): PostgresPool<PostgresConnection> {
+    return this.#opened().pool
+  }
+
+  open(context: StoreContext): Promise<void> {
+    if (this.#state !== null) return Promise.resolve()
+    this.#opening ??= this.#open(context).finally(() => {
+      this.#opening = null
+    })
+    return this.#opening
+  }
+
+  async close(): Promise<void> {
+    await this.#opening?.catch(() => undefined)
+    const state = this.#state
+    if (state === null) return
+    this.#state = null
+    state.pool.removeListener('error', state.onError)
+    if (!state.own) return
+    // A connection that breaks while the pool ends is nobody's problem any more.
+    state.pool.on('error', () => undefined)
+    await state.pool.end()
+  }
+
+  /** The name to prepare a text under; undefined where prepared statements are not to be relied on. */
+  statementName(sql: string): string | undefined {
+    return this.#opened().prepare ? this.#names.of(sql) : undefined
+  }
+
+  /** One statement, one round trip, a transaction of its own. */
+  rows(sql: string, params: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    return this.#retrying(async (connection) => {
+      const name = this.statementName(sql)
+      const [rows] = await this.#send(connection, sql, {
+        values: params,
+        ...(name === undefined ? {} : { name }),
+      })
+      return rows ?? []
+    })
+  }
+
+  /** All statements or none, in one round trip; each sees what the ones before it wrote. */
+  script(statements: readonly SqlStatement[]): Promise<readonly (readonly Row[])[]> {
+    const text = scriptOf(statements)
+    return this.#retrying((connection) => this.#send(connection, text))
+  }
+
+  /** Questions that are answered from one snapshot, in one round trip. */
+  async snapshot(statements: readonly SqlStatement[]): Promise<readonly (readonly Row[])[]> {
+    const [, ...answers] = await this.script([
+      { sql: 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY', params: [] },
+      ...statements,
+    ])
+    return answers
+  }
+
+  /** All of `work` or nothing. It may run again after a conflict, and is rolled back before that. */
+  transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    return this.#retrying(async (connection) => {
+      const session: Session = {
+        rows: async (sql, params = []) => (await this.#send(connection, sql, { values: params }))[0] ?? [],
+      }
+      await session.rows('BEGIN')
+      try {
+        const result = await work(session)
+        await session.rows('COMMIT')
+        return result
+      } catch (error) {
+        // When even this fails the connection is broken, and is thrown away with what was open on it.
+        if (!isBroken(error)) await session.rows('ROLLBACK')
+        throw error
+      }
+    })
+  }
+
+  pause(ms: number): Promise<void> {
+    const { runtime } = this.context
+    return new Promise((wake) => runtime.schedule(ms, wake))
+  }
+
+  async #retrying<T>(work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
+    const state = this.#opened()
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#withConnection(state, work)
+      } catch (error) {
+        if (isLostStatement(error) && state.prepare && this.options.prepare === null) {
+          state.prepare = false
+          state.context.logger.log('warn', 'a pooler loses prepared statements; they are no longer used')
+        } else if (!isConflict(error) || tries >= MAX_TRIES) {
+          throw storeErrorOf(error, this.place)
+        }
+        await this.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + state.context.runtime.random()))
+      }
+    }
+  }
+
+  async #withConnection<T>(
+    state: OpenState,
+    work: (connection: PostgresConnection) => Promise<T>,
+  ): Promise<T> {
+    const connection = await state.pool.connect()
+    // A connection that breaks while we have it says so here as well; without a listener the process would end.
+    connection.on('error', state.onError)
+    let broken = false
+    try {
+      return await work(connection)
+    } catch (error) {
+      broken = isBroken(error)
+      throw error
+    } finally {
+      connection.removeListener('error', state.onError)
+      connection.release?.(broken)
+    }
+  }
+
+  async #send(
+    connection: PostgresConnection,
+    text: string,
+    query: Partial<PostgresQuery> = {},
+  ): Promise<readonly (readonly Row[])[]> {
+    this.options.onStatement?.(text)
+    const answer = await connection.query({
+      text,
+      ...query,
+      rowMode: 'array',
+      types: RAW_TYPES,
+      query_timeout: this.options.queryTimeoutMs,
+    })
+    const results = Array.isArray(answer) ? (answer as readonly PostgresResult[]) : [answer as PostgresResult]
+    return results.map(({ rows }) => rows as readonly Row[])
+  }
+
+  #opened(): OpenState {
+    if (this.#state !== null) return this.#state
+    throw new StoreError(ERROR_CODES.closed, 'The PostgreSQL store is not open; start the outbox first.')
+  }
+
+  async #open(context: StoreContext): Promise<void> {
+    const { source } = this.options
+    const own = !('pool' in source)
+    const pool = 'pool' in source ? (source.pool as PostgresPool<PostgresConnection>) : await this.#ownPool()
+    const onError = (error: Error): void => {
+      context.logger.log('warn', 'a connection to PostgreSQL broke', { error: error.message })
+    }
+    pool.on('error', onError)
+    const state: OpenState = { context, pool, own, onError, prepare: this.options.prepare ?? false }
+    try {
+      const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(connection))
+      state.prepare = this.options.prepare ?? isDirect
+      this.#state = state
+    } catch (error) {
+      pool.removeListener('error', onError)
+      if (own) await pool.end().catch(() => undefined)
+      throw storeErrorOf(error, this.place)
+    }
+  }
+
+  async #ownPool(): Promise<PostgresPool<PostgresConnection>> {
+    const { source } = this.options
+    if ('pool' in source) return source.pool as PostgresPool<PostgresConnection>
+    const { Pool } = await loadDriver()
+    return new Pool({
+      connectionString: source.connectionString,
+      max: source.poolSize,
+      connectionTimeoutMillis: 10_000,
+      keepAlive: true,
+    })
+  }
+
+  /**
+   * A pooler answers with a process id of its own making, the server with its real one. Behind a pooler the
+   * next statement may meet another server process, which does not know what was prepared.
+   */
+  async #isDirect(connection: PostgresConnection): Promise<boolean> {
+    const [[row] = []] = await this.#send(
+      connection,
+      "SELECT pg_backend_pid(), current_setting('server_version_num')",
+    )
+    const [pid, version] = (row ?? []).map(Number)
+    if (version !== undefined && version < OLDEST_SERVER) {
+      throw new StoreError(
+        ERROR_CODES.unsupported,
+        `${this.place} has version ${version}; PostgreSQL 13 or later is needed.`,
+      )
+    }
+    return connection.processID === pid
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * The package `pg`, seen through the few members that we use. Nothing is imported statically: it is an optional
+ * peer, and an application that passes its own pool has loaded it already.
+ */
+import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+
+export interface PostgresResult {
+  readonly rows: readonly unknown[]
+  /** The command's tag: `COMMIT`, `ROLLBACK`, `SELECT` … */
+  readonly command: string
+}
+
+/** A query in the form that `pg` takes. */
+export interface PostgresQuery {
+  readonly text: string
+  readonly values?: readonly unknown[]
+  readonly name?: string
+  readonly rowMode?: 'array'
+  readonly types?: { getTypeParser(oid: number, format?: string): (value: string) => unknown }
+  readonly query_timeout?: number
+}
+
+/** What the store needs of a connection. */
+export interface PostgresConnection {
+  query(query: PostgresQuery): Promise<PostgresResult | readonly PostgresResult[]>
+  on(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
+  removeListener(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
+  /** A truthy argument takes the connection out of the pool. */
+  release?(destroy?: boolean): void
+  /** `I` idle, `T` in a transaction, `E` in one that failed; since pg 8.18. */
+  getTransactionStatus?(): string | null
+  /** As the server, or a pooler in its place, said when the connection was made. */
+  readonly processID?: number | null
+}
+
+/** A connection that is not of a pool. */
+export interface PostgresSoleConnection extends PostgresConnection {
+  connect(): Promise<unknown>
+  end(): Promise<unknown>
+}
+
+/** A `Pool` of pg; `Client` is what its `connect` gives. */
+export interface PostgresPool<Client extends object> {
+  connect(): Promise<Client>
+  on(event: 'error', listener: (error: Error) => void): unknown
+  removeListener(event: 'error', listener: (error: Error) => void): unknown
+  end(): Promise<void>
+}
+
+/** What `pg` exports, as far as we use it. */
+interface PostgresDriver {
+  readonly Pool: new (options: object) => PostgresPool<PostgresConnection>
+  readonly Client: new (options: object) => PostgresSoleConnection
+}
+
+export const loadDriver = async (): Promise<PostgresDriver> => {
+  // A variable keeps bundlers and the type checker from resolving a package that may not be there.
+  const specifier: string = 'pg'
+  let module: { readonly default?: PostgresDriver } & PostgresDriver
+  try {
+    module = (await import(specifier)) as typeof module
+  } catch (cause) {
+    throw new StoreError(
+      ERROR_CODES.missingPeer,
+      'The package pg could not be loaded. Install it: npm install pg',
+      { cause },
+    )
+  }
+  return module.default ?? module
+}
+
+/** Every column as the text that the server sent, whatever parsers the application has installed in `pg`. */
+export const RAW_TYPES = {
+  getTypeParser:
+    () =>
+    (value: string): unknown =>
+      value,
+}

@@ -1,0 +1,164 @@
+/**
+ * SQLSTATE codes of the server and codes of Node's sockets → StoreError. Texts are looked at in one place only:
+ * `pg` gives a connection that was cut no code at all.
+ *
+ * A server's `detail` may quote rows, so it never becomes part of a message.
+ */
+import { ERROR_CODES, type ErrorCode, OutboxError, StoreError } from '../../core/errors.ts'
+
+interface DriverError {
+  readonly code?: unknown
+  readonly severity?: unknown
+  readonly message?: unknown
+  readonly constraint?: unknown
+  readonly errors?: unknown
+}
+
+const SQLSTATE = /^[0-9A-Z]{5}$/
+
+/** The server's code; null for everything that the server did not say. */
+export const sqlState = (error: unknown): string | null => {
+  if (typeof error !== 'object' || error === null) return null
+  const { code, severity } = error as DriverError
+  return typeof code === 'string' && SQLSTATE.test(code) && severity !== undefined ? code : null
+}
+
+/** Somebody was in the way; nothing happened, and the same statement may succeed at once. */
+export const isConflict = (error: unknown): boolean => {
+  const state = sqlState(error)
+  return state === '40P01' || state === '40001' || state === '55P03'
+}
+
+/** Another connection, or a pooler that does not carry prepared statements over. */
+export const isLostStatement = (error: unknown): boolean => {
+  const state = sqlState(error)
+  return state === '26000' || state === '42P05'
+}
+
+const SOCKET_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENETDOWN',
+  'EAI_AGAIN',
+  'ENOTFOUND',
+  'ENOENT',
+])
+
+/** The driver's own errors have no code: a connection that ended, an answer that did not come, a pool that is full. */
+const DRIVER_TEXTS =
+  /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end)/
+
+const socketCode = (error: unknown): string | null => {
+  if (typeof error !== 'object' || error === null) return null
+  const { code, errors } = error as DriverError
+  if (typeof code === 'string' && SOCKET_CODES.has(code)) return code
+  // Node reports a host with several addresses as one error with several inside.
+  return Array.isArray(errors) ? (errors.map(socketCode).find((found) => found !== null) ?? null) : null
+}
+
+const isDriverText = (error: unknown): boolean =>
+  error instanceof Error && sqlState(error) === null && DRIVER_TEXTS.test(error.message)
+
+/** The connection is of no use any more, or the server behind it is not the one to write to. */
+export const isBroken = (error: unknown): boolean => {
+  const state = sqlState(error)
+  if (state === null) return socketCode(error) !== null || isDriverText(error)
+  return state.startsWith('08') || state.startsWith('57P') || state === '25006'
+}
+
+interface Translation {
+  readonly code: ErrorCode
+  readonly transient: boolean
+  readonly text: string
+}
+
+const unavailable = (text: string, transient: boolean): Translation => ({
+  code: ERROR_CODES.storeUnavailable,
+  transient,
+  text,
+})
+
+const busy = (text: string): Translation => ({ code: ERROR_CODES.storeBusy, transient: true, text })
+
+const MISSING: Translation = {
+  code: ERROR_CODES.schemaBehind,
+  transient: false,
+  text: 'lacks tables or columns that this version needs. Migrate it first, and check the options schema and prefix.',
+}
+
+const READ_ONLY: Translation = {
+  code: ERROR_CODES.storeReadOnly,
+  transient: true,
+  text: 'is read-only: a standby, or a server that was demoted. Point the store at the primary.',
+}
+
+const WRONG_PASSWORD = unavailable('refused the user name or password. Check the connection string.', false)
+
+/** By code, or by the first two characters, which name the class. */
+const TRANSLATIONS: Readonly<Record<string, Translation>> = {
+  '08': unavailable('cannot be reached: the connection failed.', true),
+  '23': {
+    code: ERROR_CODES.conflict,
+    transient: false,
+    text: 'refused a row. An event or delivery with this id may be stored already.',
+  },
+  '25006': READ_ONLY,
+  '25P02': unavailable('has given this transaction up because of an earlier error in it.', false),
+  '28000': WRONG_PASSWORD,
+  '28P01': WRONG_PASSWORD,
+  '3D000': unavailable('does not have the database that the connection string names.', false),
+  '3F000': MISSING,
+  '40001': busy('gave a transaction up in favour of another one. Try it again.'),
+  '40P01': busy('ended a transaction to resolve a deadlock. Try it again.'),
+  '42501': {
+    code: ERROR_CODES.storeReadOnly,
+    transient: false,
+    text: 'does not allow this to the role in use. docs/postgres.md lists what each role needs.',
+  },
+  '42703': MISSING,
+  '42883': MISSING,
+  '42P01': MISSING,
+  '53': unavailable('has no room left: connections, memory or disk.', true),
+  '53300': unavailable(
+    'has no connection left for us. Raise max_connections, or lower the size of the pools.',
+    true,
+  ),
+  '55P03': busy('did not give a lock in time. Try it again.'),
+  '57014': busy('cancelled a statement that took too long.'),
+  '57P': unavailable('is starting, stopping, or ended the connection.', true),
+  '58': unavailable('met an error of its system.', true),
+}
+
+const translationOf = (state: string): Translation | undefined =>
+  TRANSLATIONS[state] ?? TRANSLATIONS[state.slice(0, 3)] ?? TRANSLATIONS[state.slice(0, 2)]
+
+/**
+ * Errors of our own pass unchanged, so that a caller may translate at every border; so do errors that no
+ * database raised, because a mistake in a program must not look like an outage.
+ */
+export const storeErrorOf = (error: unknown, place: string): unknown => {
+  if (error instanceof OutboxError) return error
+  const state = sqlState(error)
+  if (state !== null) {
+    const { message, constraint } = error as DriverError
+    const known = translationOf(state) ?? unavailable(`refused a statement: ${String(message)}`, false)
+    return new StoreError(known.code, `${place} ${known.text}`, {
+      cause: error,
+      transient: known.transient,
+      sqlState: state,
+      ...(typeof constraint === 'string' ? { constraint } : {}),
+    })
+  }
+  const socket = socketCode(error)
+  if (socket === null && !isDriverText(error)) return error
+  return new StoreError(
+    ERROR_CODES.storeUnavailable,
+    `${place} cannot be reached${socket === null ? '' : ` (${socket})`}. Check that the server runs, and its address and port.`,
+    { cause: error, transient: true, ...(socket === null ? {} : { socket }) },
+  )
+}

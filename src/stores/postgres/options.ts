@@ -1,0 +1,153 @@
+/** What a user can set, with defaults, units and bounds; checked when the store is built, before any I/O. */
+import { InvalidOptionError } from '../../core/errors.ts'
+import { refuseUnknown } from '../../core/model/index.ts'
+import { checkName } from '../sql/identifiers.ts'
+import type { PostgresPool } from './driver.ts'
+
+export type PostgresLayout = 'plain' | 'partitioned'
+
+export type PartitionPeriod = 'day' | 'month'
+
+interface CommonOptions {
+  /** Schema of the tables. Default `outbox`; letters, digits and underscores. */
+  readonly schema?: string
+  /** Begins the name of every table. Default none; letters, digits and underscores. */
+  readonly prefix?: string
+  /** How `migrate` makes `events` and `finished`: one table each, or partitions by time. Default `plain`. */
+  readonly layout?: PostgresLayout
+  /** How much time one partition holds. Default `day`. */
+  readonly period?: PartitionPeriod
+  /** Named prepared statements. Default: used, unless a pooler stands between us and the server. */
+  readonly prepare?: boolean
+  /** Wake-up by LISTEN. Default: a connection of its own to the same place; `false` leaves it to polling. */
+  readonly listen?: false | { readonly connectionString: string }
+  /** How long the store waits for the answer to a statement of its own, in ms. Default 30,000; 100 to 600,000. */
+  readonly queryTimeoutMs?: number
+  /** Called with the text of everything that is sent to the server, once per round trip; for tests and for counting. */
+  readonly onStatement?: (sql: string) => void
+}
+
+export interface PostgresPoolOptions<Client extends object> extends CommonOptions {
+  /** Your own pool of `pg`; the store never ends it. */
+  readonly pool: PostgresPool<Client>
+}
+
+export interface PostgresUrlOptions extends CommonOptions {
+  /** `postgres://user:password@host/database`; the store makes a pool of its own with the package `pg`. */
+  readonly connectionString: string
+  /** Most connections of that pool. Default 10; 2 to 1,000. */
+  readonly poolSize?: number
+}
+
+export interface ResolvedPostgresOptions {
+  readonly source:
+    | { readonly pool: PostgresPool<object> }
+    | { readonly connectionString: string; readonly poolSize: number }
+  readonly schema: string
+  readonly prefix: string
+  readonly layout: PostgresLayout
+  readonly period: PartitionPeriod
+  /** Null: found out when the store is opened. */
+  readonly prepare: boolean | null
+  readonly listen: false | { readonly connectionString: string } | null
+  readonly queryTimeoutMs: number
+  readonly onStatement: ((sql: string) => void) | null
+}
+
+const NAMES: ReadonlySet<string> = new Set<keyof PostgresPoolOptions<object> | keyof PostgresUrlOptions>([
+  'pool',
+  'connectionString',
+  'poolSize',
+  'schema',
+  'prefix',
+  'layout',
+  'period',
+  'prepare',
+  'listen',
+  'queryTimeoutMs',
+  'onStatement',
+])
+
+const refuse = (option: string, value: unknown, text: string): never => {
+  throw new InvalidOptionError(`${option} ${text}`, { option, value })
+}
+
+const checkSchema = (value: unknown): string => {
+  const name = checkName('schema', value)
+  if (/^pg_|^information_schema$/i.test(name))
+    refuse('schema', name, 'must not be a schema that PostgreSQL keeps for itself')
+  return name
+}
+
+const checkWhole = (option: string, value: unknown, low: number, high: number): number =>
+  typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
+    ? value
+    : refuse(option, value, `must be a whole number from ${low} to ${high}`)
+
+const checkOneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T =>
+  allowed.find((one) => one === value) ?? refuse(option, value, `must be one of ${allowed.join(', ')}`)
+
+/** The value is not repeated in the message: it may hold a password. */
+const checkUrl = (option: string, value: unknown): string =>
+  typeof value === 'string' && /^postgres(ql)?:\/\/./.test(value)
+    ? value
+    : refuse(option, typeof value, 'must begin with postgres:// or postgresql://')
+
+const checkPool = (value: unknown): PostgresPool<object> => {
+  const pool = value as Partial<PostgresPool<object>> | null
+  if (typeof pool === 'object' && typeof pool?.connect === 'function' && typeof pool.on === 'function')
+    return pool as PostgresPool<object>
+  return refuse('pool', typeof value, 'must be a Pool of the package pg')
+}
+
+const checkListen = (value: CommonOptions['listen']): ResolvedPostgresOptions['listen'] => {
+  if (value === undefined) return null
+  if (value === false) return false
+  if (typeof value !== 'object' || value === null)
+    return refuse('listen', value, 'must be false or { connectionString }')
+  refuseUnknown('listen', value, new Set(['connectionString']))
+  return { connectionString: checkUrl('listen.connectionString', value.connectionString) }
+}
+
+const checkSource = (
+  given: Partial<PostgresPoolOptions<object> & PostgresUrlOptions>,
+): ResolvedPostgresOptions['source'] => {
+  const { pool, connectionString, poolSize } = given
+  if ((pool === undefined) === (connectionString === undefined)) {
+    throw new InvalidOptionError('postgresStore needs either pool or connectionString', {
+      option: 'pool',
+      value: typeof pool,
+    })
+  }
+  if (pool === undefined) {
+    return {
+      connectionString: checkUrl('connectionString', connectionString),
+      poolSize: checkWhole('poolSize', poolSize ?? 10, 2, 1_000),
+    }
+  }
+  if (poolSize !== undefined)
+    refuse('poolSize', poolSize, 'belongs to connectionString; your pool has its own')
+  return { pool: checkPool(pool) }
+}
+
+export const resolvePostgresOptions = (
+  given: PostgresPoolOptions<object> | PostgresUrlOptions,
+): ResolvedPostgresOptions => {
+  refuseUnknown('postgresStore', given, NAMES)
+  const { prepare, onStatement, prefix = '' } = given
+  if (prepare !== undefined && typeof prepare !== 'boolean')
+    refuse('prepare', prepare, 'must be true or false')
+  if (onStatement !== undefined && typeof onStatement !== 'function')
+    refuse('onStatement', typeof onStatement, 'must be a function of the text')
+  return Object.freeze({
+    source: checkSource(given),
+    schema: checkSchema(given.schema ?? 'outbox'),
+    prefix: prefix === '' ? '' : checkName('prefix', prefix),
+    layout: checkOneOf('layout', given.layout ?? 'plain', ['plain', 'partitioned'] as const),
+    period: checkOneOf('period', given.period ?? 'day', ['day', 'month'] as const),
+    prepare: prepare ?? null,
+    listen: checkListen(given.listen),
+    queryTimeoutMs: checkWhole('queryTimeoutMs', given.queryTimeoutMs ?? 30_000, 100, 600_000),
+    onStatement: onStatement ?? null,
+  })
+}

@@ -1,0 +1,173 @@
+/** The store on PostgreSQL: every role, each method one transaction. The SQL is in `statements/`. */
+import { createIdGenerator } from '../../core/model/index.ts'
+import type {
+  InsertRequest,
+  InsertResult,
+  Inspection,
+  LaneStore,
+  Maintenance,
+  Operations,
+  QueueStore,
+  Registry,
+  Schema,
+  Store,
+  StoreCapabilities,
+  StoreContext,
+} from '../../core/spi/index.ts'
+import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
+import { PostgresDatabase } from './database.ts'
+import type { ResolvedPostgresOptions } from './options.ts'
+import { schemaRole, tailOf } from './schema.ts'
+import { activate } from './statements/activate.ts'
+import { readAudit } from './statements/audit.ts'
+import { claim } from './statements/claim.ts'
+import { cleanup, NO_MARK } from './statements/cleanup.ts'
+import { extend } from './statements/extend.ts'
+import { hold } from './statements/hold.ts'
+import { insertResult, insertStatement, lockStatement, winnersStatement } from './statements/insert.ts'
+import * as inspecting from './statements/inspect.ts'
+import * as laneStatements from './statements/lanes.ts'
+import { list } from './statements/list.ts'
+import * as operating from './statements/operate.ts'
+import * as reading from './statements/read.ts'
+import * as registering from './statements/registry.ts'
+import { settle } from './statements/settle.ts'
+import * as counting from './statements/statistics.ts'
+import { suspect } from './statements/suspect.ts'
+import { Unreconciled } from './statements/unreconciled.ts'
+import * as unrouted from './statements/unrouted.ts'
+import { type PostgresTables, postgresTables } from './tables.ts'
+import { PostgresTransactions } from './transactions.ts'
+
+const CAPABILITIES: StoreCapabilities = Object.freeze({
+  commitOrder: false,
+  embedded: false,
+  synchronous: false,
+  // A second flush hides the round trip of the first.
+  parallelSettles: 2,
+})
+
+export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> {
+  readonly name = 'postgres'
+  readonly capabilities = CAPABILITIES
+  readonly transactions: PostgresTransactions<Tx>
+  readonly lanes: LaneStore
+  readonly queue: QueueStore
+  readonly registry: Registry
+  readonly schema: Schema
+  readonly inspection: Inspection
+  readonly operations: Operations
+  readonly maintenance: Maintenance
+  readonly #database: PostgresDatabase
+  readonly #tables: PostgresTables
+
+  constructor(options: ResolvedPostgresOptions) {
+    const database = new PostgresDatabase(options)
+    const tables = postgresTables(options.schema, options.prefix)
+    this.#database = database
+    this.#tables = tables
+    this.transactions = new PostgresTransactions<Tx>(database)
+    this.schema = schemaRole(database, tables, async () => undefined)
+    this.lanes = laneRole(database, tables)
+    this.queue = queueRole(database, tables)
+    this.registry = registryRole(database, tables)
+    this.inspection = inspectionRole(database, tables)
+    this.operations = operationsRole(database, tables)
+    this.maintenance = maintenanceRole(database, tables)
+  }
+
+  open(context: StoreContext): Promise<void> {
+    return this.#database.open(context)
+  }
+
+  close(): Promise<void> {
+    return this.#database.close()
+  }
+
+  async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
+    const statement = insertStatement(this.#tables, request)
+    if (statement === null) return { duplicates: new Map() }
+    const lock = request.lockKeys ? lockStatement(this.#tables, request) : null
+    if (lock !== null) await executor.run(lock.sql, lock.params)
+    const answers: (readonly SqlRow[] | undefined)[] = [await executor.run(statement.sql, statement.params)]
+    const winners = winnersStatement(this.#tables, answers[0])
+    if (winners !== null) answers.push(await executor.run(winners.sql, winners.params))
+    return insertResult(request, answers)
+  }
+}
+
+const laneRole = (db: PostgresDatabase, t: PostgresTables): LaneStore => ({
+  register: (worker) => laneStatements.register(db, t, worker),
+  renew: (workerId, leaseMs) => laneStatements.renew(db, t, workerId, leaseMs),
+  survey: (workerId, destinations) => laneStatements.survey(db, t, workerId, destinations),
+  take: (workerId, destination, atMost) => laneStatements.take(db, t, workerId, destination, atMost),
+  giveUp: (workerId, destination, lanes) => laneStatements.giveUp(db, t, workerId, destination, lanes),
+  retire: (workerId) => laneStatements.retire(db, t, workerId),
+})
+
+const queueRole = (db: PostgresDatabase, t: PostgresTables): QueueStore => ({
+  read: (request) => reading.read(db, t, request),
+  readByIds: (destination, ids) => reading.readByIds(db, t, destination, ids),
+  activate: (request) => activate(db, t, request),
+  claim: (workerId, ids, aheadLimit) => claim(db, t, workerId, ids, aheadLimit),
+  suspect: (request) => suspect(db, t, request),
+  extend: (hot, leaseMs) => extend(db, t, hot, leaseMs),
+  hold: (workerId, destination, ids) => hold(db, t, workerId, destination, ids),
+  settle: (request) => settle(db, t, request),
+  readUnrouted: (limit) => unrouted.readUnrouted(db, t, limit),
+  expand: (request) => unrouted.expand(db, t, request),
+})
+
+const registryRole = (db: PostgresDatabase, t: PostgresTables): Registry => {
+  const unreconciled = new Unreconciled(db, t)
+  return {
+    declare: (destinations) => registering.declare(db, t, destinations),
+    load: () => registering.load(db, t),
+    configure: (name, change, by) => registering.configure(db, t, name, change, by),
+    findUnreconciled: (destination, limit) => unreconciled.find(destination, limit),
+    reconcile: (destination, deliveries, scannedTo) =>
+      registering.reconcile(db, t, destination, deliveries, scannedTo),
+  }
+}
+
+const inspectionRole = (db: PostgresDatabase, t: PostgresTables): Inspection => ({
+  list: (query) => list(db, t, query),
+  event: (eventId) => inspecting.event(db, t, eventId),
+  eventOfDelivery: (deliveryId) => inspecting.eventOfDelivery(db, t, deliveryId),
+  counts: () => inspecting.counts(db, t),
+  blockedKeys: (query) => inspecting.blockedKeys(db, t, query),
+  audit: ({ limit }) => readAudit(db, t, limit),
+  workers: () => inspecting.workers(db, t),
+})
+
+const operationsRole = (db: PostgresDatabase, t: PostgresTables): Operations => {
+  let generator: (() => string) | null = null
+  const newId = (): string => {
+    generator ??= createIdGenerator(db.context.runtime)
+    return generator()
+  }
+  return {
+    redrive: (target, act) => operating.redrive(db, t, target, act, newId),
+    replay: (target, act) => operating.replay(db, t, target, act, newId),
+    discard: (target, act) => operating.discard(db, t, target, act),
+    edit: (deliveryId, replacement, newDeliveryId, act) =>
+      operating.edit(db, t, deliveryId, replacement, newDeliveryId, act),
+  }
+}
+
+const maintenanceRole = (db: PostgresDatabase, t: PostgresTables): Maintenance => {
+  const from =
+    db.options.layout === 'plain' ? t : { ...t, events: tailOf(t, 'events'), finished: tailOf(t, 'finished') }
+  // Where the walk over old events goes on. Losing it with the process only means to begin again.
+  let mark = NO_MARK
+  return {
+    async cleanup(request) {
+      const step = await cleanup(db, t, from, request, mark)
+      mark = step.mark
+      return step.result
+    },
+    recordStatistics: (keepMinutes) => counting.recordStatistics(db, t, keepMinutes),
+    takeDuty: (name, workerId) => counting.takeDuty(db, t, name, workerId),
+    finishDuty: (name, workerId) => counting.finishDuty(db, t, name, workerId),
+  }
+}

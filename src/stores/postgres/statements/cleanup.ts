@@ -1,0 +1,162 @@
+/**
+ * One bounded step of cleaning. Finished rows go by when they finished, never by when they were created; an
+ * event goes with the last row that refers to it, or by age when nothing ever did. With partitions only their tails
+ * are cleaned row by row: the others go as a whole.
+ */
+import { UNROUTED } from '../../../core/model/index.ts'
+import type { CleanupRequest, CleanupResult } from '../../../core/spi/index.ts'
+import type { PostgresDatabase, Row, Session } from '../database.ts'
+import type { PostgresTables } from '../tables.ts'
+import { noteKeys, promoteNoted } from './hold.ts'
+import { asMs, asNumber, asText, idList, isTrue, MS, NOW, sqlText } from './sql-text.ts'
+import { addTotals, sumUpStatement } from './totals.ts'
+
+const ago = (param: string): string => `${NOW} - ${param}::float8 * ${MS}`
+
+/** The lowest id of ours that was made at this time; ids begin with their milliseconds. */
+export const idAt = (time: string): string =>
+  `(lpad(to_hex(greatest(0, ${asMs(time)})), 12, '0') || repeat('0', 20))::uuid`
+
+/** $1 retention, $2 limit. */
+const FINISHED = sqlText(
+  (t) => `WITH gone AS (
+  DELETE FROM ${t.finished} WHERE id = ANY(ARRAY(
+    SELECT id FROM ${t.finished} WHERE finished_at <= ${ago('$1')} ORDER BY finished_at LIMIT $2::int))
+  RETURNING id, event_id, status, destination
+), totals AS (${addTotals(
+    t,
+    'SELECT destination, -count(*) FILTER (WHERE status = 1) AS done, -count(*) FILTER (WHERE status = 4) AS discarded FROM gone GROUP BY destination',
+  )})
+SELECT id, event_id, status FROM gone`,
+)
+
+/** Those that hold a key stay until an operator decides, or the rows behind them would never be found. */
+const DEAD = sqlText(
+  (t) => `DELETE FROM ${t.deliveries} WHERE id = ANY(ARRAY(
+  SELECT id FROM ${t.deliveries} WHERE status = 3 AND settled_at <= ${ago('$1')} AND NOT holds_key ORDER BY settled_at LIMIT $2::int))
+  AND status = 3 AND NOT holds_key
+RETURNING id, event_id`,
+)
+
+const ATTEMPTS = sqlText((t) => `DELETE FROM ${t.attempts} WHERE delivery_id = ANY($1::uuid[])`)
+
+const unreferenced = (t: PostgresTables): string =>
+  `NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id)
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id)`
+
+/** `t` is where finished rows and deliveries are looked for, `from` where events are removed. */
+const EVENTS = (t: PostgresTables, from: PostgresTables): string =>
+  `DELETE FROM ${from.events} AS e WHERE e.id = ANY($1::uuid[]) AND ${unreferenced(t)} RETURNING 1`
+
+/** For events that never had a delivery, or lost it by hand: a walk from the oldest, a bounded number at a time. */
+const WALK = (t: PostgresTables, from: PostgresTables): string =>
+  `SELECT e.id, ${unreferenced(t)} AND e.created_at <= ${ago('$1')} FROM ${from.events} AS e
+WHERE e.id > $2::uuid AND e.id < ${idAt(ago('$1'))} ORDER BY e.id LIMIT $3::int`
+
+/** Ids that an application brought say nothing of their age, so these events are found by their own index. */
+const WALK_OTHERS = (t: PostgresTables, from: PostgresTables): string =>
+  `SELECT e.id, ${unreferenced(t)}, e.created_at::text FROM ${from.events} AS e
+WHERE substr(e.id::text, 15, 1) <> '7' AND e.created_at > $2::timestamptz AND e.created_at <= ${ago('$1')}
+ORDER BY e.created_at LIMIT $3::int`
+
+const DEDUP = sqlText(
+  (t) => `DELETE FROM ${t.dedup} WHERE (type, idempotency_key) IN (
+  SELECT type, idempotency_key FROM ${t.dedup} WHERE created_at <= ${ago('$1')} ORDER BY created_at LIMIT $2::int) RETURNING 1`,
+)
+
+/** A fenced worker without lanes has nothing left to be recognised by. */
+const WORKERS = sqlText(
+  (t) => `DELETE FROM ${t.workers} AS w WHERE fenced AND expires_at <= ${NOW} - interval '1 hour'
+  AND NOT EXISTS (SELECT 1 FROM ${t.lanes} AS l WHERE l.worker_id = w.id)`,
+)
+
+/** An unrouted row without its event can never be expanded; dead it is at least seen. */
+const ORPHANS = sqlText(
+  (t) => `UPDATE ${t.deliveries} SET status = 3, settled_at = ${NOW}, holds_key = false WHERE id = ANY(ARRAY(
+  SELECT u.id FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.status = 0
+    AND NOT EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id) LIMIT $1::int))`,
+)
+
+/** Their holder promotes them. If somebody removed it by hand, this does: nothing may wait for ever. */
+const HELD = sqlText((t) =>
+  noteKeys(
+    `(SELECT DISTINCT destination, key FROM (SELECT destination, key FROM ${t.deliveries} WHERE status = 6 LIMIT $1::int) AS h) AS k`,
+  ),
+)
+
+/** Where the walks over old events go on. */
+export interface CleanupMark {
+  readonly id: string
+  readonly others: string
+}
+
+export const NO_MARK: CleanupMark = { id: '00000000-0000-0000-0000-000000000000', others: '-infinity' }
+
+interface Walked {
+  readonly ids: readonly string[]
+  readonly mark: CleanupMark
+  readonly more: boolean
+}
+
+const freeOf = (rows: readonly Row[]): readonly string[] =>
+  rows.filter((row) => isTrue(row[1])).map(([id]) => asText(id))
+
+const walkEvents = async (
+  session: Session,
+  t: PostgresTables,
+  from: PostgresTables,
+  retentionMs: number,
+  limit: number,
+  mark: CleanupMark,
+): Promise<Walked> => {
+  const rows = await session.rows(WALK(t, from), [retentionMs, mark.id, limit])
+  const others = await session.rows(WALK_OTHERS(t, from), [retentionMs, mark.others, limit])
+  const next = (walked: readonly Row[], column: number, start: string): string =>
+    walked.length < limit ? start : asText(walked.at(-1)?.[column])
+  return {
+    ids: [...new Set([...freeOf(rows), ...freeOf(others)])].slice(0, limit),
+    mark: { id: next(rows, 0, NO_MARK.id), others: next(others, 2, NO_MARK.others) },
+    more: rows.length >= limit || others.length >= limit,
+  }
+}
+
+const remove = async (session: Session, sql: string, ids: readonly string[]): Promise<number> =>
+  ids.length === 0 ? 0 : (await session.rows(sql, [idList(ids)])).length
+
+/** `from` has the tables that rows are removed from; `mark` is where the last step's walk ended. */
+export const cleanup = (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  from: PostgresTables,
+  request: CleanupRequest,
+  mark: CleanupMark,
+): Promise<{ readonly result: CleanupResult; readonly mark: CleanupMark }> =>
+  db.transaction(async (session) => {
+    const { limit, doneOlderThanMs, deadOlderThanMs } = request
+    const finished = await session.rows(FINISHED(from), [doneOlderThanMs, limit])
+    const dead = deadOlderThanMs === null ? [] : await session.rows(DEAD(t), [deadOlderThanMs, limit])
+    const removed = [...finished, ...dead]
+    await remove(
+      session,
+      ATTEMPTS(t),
+      removed.map(([id]) => asText(id)),
+    )
+    const candidates = [...new Set(removed.map(([, eventId]) => asText(eventId)))].slice(0, limit)
+    let events = await remove(session, EVENTS(t, from), candidates)
+    const left = limit - events
+    const walked = left > 0 ? await walkEvents(session, t, from, doneOlderThanMs, left, mark) : null
+    events += await remove(session, EVENTS(t, from), walked?.ids ?? [])
+    const dedup = (await session.rows(DEDUP(t), [request.dedupOlderThanMs, limit])).length
+    await session.rows(WORKERS(t))
+    await session.rows(ORPHANS(t), [limit])
+    await session.rows(sumUpStatement(t).sql)
+    await session.rows(HELD(t), [limit])
+    for (const { sql, params } of promoteNoted(t, limit)) await session.rows(sql, params)
+    const done = finished.filter((row) => asNumber(row[2]) === 1).length
+    const more =
+      [finished.length, dead.length, dedup].some((count) => count >= limit) || (walked?.more ?? true)
+    return {
+      result: { done, discarded: finished.length - done, dead: dead.length, events, dedup, more },
+      mark: walked?.mark ?? mark,
+    }
+  })

@@ -1,0 +1,89 @@
+/** Rows behind the holder of their key wait in the database, and go on when it is out of the way. */
+import type { SqlStatement } from '../../sql/sql-executor.ts'
+import type { PostgresDatabase, Row } from '../database.ts'
+import type { PostgresTables } from '../tables.ts'
+import { aliveWorker, asText, idList, NOW, sqlText } from './sql-text.ts'
+
+/**
+ * The holder is locked before its followers are held: a settle that is about to remove it waits, and then finds
+ * every row that waits for it. One that was faster has removed it, and then nothing is held.
+ */
+const HOLD = sqlText(
+  (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$1')}), given AS MATERIALIZED (
+  SELECT id, destination, key, seq, CASE WHEN holds_key THEN '{2,3}'::smallint[] ELSE '{2,3,6}'::smallint[] END AS statuses
+  FROM ${t.deliveries}
+  WHERE id = ANY($3::uuid[]) AND destination = $2 AND key IS NOT NULL AND status IN (0, 2) AND available_at <= ${NOW}
+    AND EXISTS (SELECT 1 FROM me)
+), behind AS MATERIALIZED (
+  SELECT g.id FROM given AS g CROSS JOIN LATERAL (
+    SELECT 1 FROM ${t.deliveries} AS h
+    WHERE h.destination = g.destination AND h.key = g.key AND h.holds_key AND h.status = ANY(g.statuses) AND h.seq < g.seq
+    LIMIT 1 FOR SHARE OF h) AS x
+), held AS (
+  UPDATE ${t.deliveries} SET status = 6, holds_key = true
+  WHERE id = ANY(ARRAY(SELECT id FROM behind)) AND status IN (0, 2) AND available_at <= ${NOW} RETURNING id
+)
+SELECT id FROM held
+UNION ALL
+SELECT id FROM ${t.deliveries} WHERE id = ANY($3::uuid[]) AND destination = $2 AND status = 6 AND EXISTS (SELECT 1 FROM me)`,
+)
+
+export const hold = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  workerId: string,
+  destination: string,
+  ids: readonly string[],
+): Promise<readonly string[]> =>
+  (await db.rows(HOLD(t), [workerId, destination, idList(ids)])).map(([id]) => asText(id))
+
+export interface KeyOf {
+  readonly destination: string
+  readonly key: string
+}
+
+/** Two that end the last two holders of a key at once would each see the other's; so they go one after the other. */
+const lockText = (
+  t: PostgresTables,
+  keys: string,
+): string => `SELECT count(pg_advisory_xact_lock(k.hash)) FROM (
+  SELECT DISTINCT hashtextextended(j::text, hashtextextended('promote ${t.names.schema}.${t.names.prefix}', 0)) AS hash
+  FROM jsonb_array_elements(${keys}) AS j ORDER BY hash
+) AS k`
+
+/**
+ * The first held rows of each key before which nothing that is not held keeps them waiting: no retry, no dead
+ * head that blocks, no row of an earlier batch. Whoever ends as the last of those asks again, so nothing is held
+ * for ever.
+ */
+const promoteText = (t: PostgresTables, keys: string, limit: string): string => `WITH k AS MATERIALIZED (
+  SELECT DISTINCT j->>0 AS destination, j->>1 AS key FROM jsonb_array_elements(${keys}) AS j
+), free AS MATERIALIZED (
+  SELECT h.id FROM k CROSS JOIN LATERAL (
+    SELECT x.id, x.seq FROM ${t.deliveries} AS x
+    WHERE x.destination = k.destination AND x.key = k.key AND x.holds_key AND x.status = 6 ORDER BY x.seq LIMIT ${limit}
+  ) AS h
+  WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS b WHERE b.destination = k.destination AND b.key = k.key
+    AND b.holds_key AND b.status IN (0, 2, 3) AND b.seq < h.seq)
+)
+UPDATE ${t.deliveries} SET status = 0 WHERE id = ANY(ARRAY(SELECT id FROM free)) AND status = 6 RETURNING destination`
+
+/** What earlier statements of the same transaction have noted: a setting that ends with the transaction. */
+const NOTED = "coalesce(nullif(current_setting('posthaste.keys', true), ''), '[]')::jsonb"
+
+/** Notes keys from `from` that have an expression `destination` and `key`, for `promoteNoted`. */
+export const noteKeys = (from: string): string =>
+  `SELECT set_config('posthaste.keys', (${NOTED} || coalesce((SELECT jsonb_agg(jsonb_build_array(destination, key)) FROM ${from}), '[]'))::text, true)`
+
+const LOCK_NOTED = sqlText((t) => lockText(t, NOTED))
+const PROMOTE_NOTED = sqlText((t) => promoteText(t, NOTED, '$1::int'))
+
+/** Two statements for the end of a script; the second one returns the destinations in which rows became pending. */
+export const promoteNoted = (t: PostgresTables, limit: number): readonly [SqlStatement, SqlStatement] => [
+  { sql: LOCK_NOTED(t), params: [] },
+  { sql: PROMOTE_NOTED(t), params: [limit] },
+]
+
+export const promotedDestinations = (rows: readonly Row[]): readonly string[] => [
+  ...new Set(rows.map(([destination]) => asText(destination))),
+]

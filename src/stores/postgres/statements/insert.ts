@@ -1,0 +1,287 @@
+/**
+ * Stage 1: one statement however many events and deliveries there are, with or without idempotency keys. Other
+ * people's libraries run it, so every value travels as text and is cast from text: libraries differ in what they
+ * make of numbers, arrays and JSON, but not of texts.
+ */
+import { Buffer } from 'node:buffer'
+import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
+import type { SqlRow, SqlStatement } from '../../sql/sql-executor.ts'
+import type { PostgresTables } from '../tables.ts'
+import { fromMs, MS, sqlText } from './sql-text.ts'
+
+export const EVENT_COLUMNS =
+  'id, type, version, key, aggregate_type, aggregate_id, tenant_id, occurred_at, created_at, routes_version, replaces_id, size, content_type, headers, payload, payload_bytes'
+
+const DELIVERY_COLUMNS =
+  'id, event_id, seq, destination, run, lane, key, status, available_at, token, size, created_at'
+
+/**
+ * The time, and the transaction's id, which must be there before a position is drawn: a snapshot in which no
+ * transaction is running then proves that every position below the highest one is committed or given up.
+ */
+const CLOCK = 't AS MATERIALIZED (SELECT clock_timestamp() AS now, pg_current_xact_id() AS xid)'
+const AT = 't.now'
+
+/** Names are short, because they are repeated for every row. */
+export const EVENT_RECORD =
+  'id uuid, ty text, ve int, ke text, at text, ai text, te text, oc float8, ro int, re uuid, si int, ct text, he text, tx text, by text, ik text, n int'
+
+/** `from` has the records; `t` is the clock. */
+export const eventValues = (
+  from: string,
+  replaces = `${from}.re`,
+): string => `${from}.id, ${from}.ty, ${from}.ve, ${from}.ke, ${from}.at, ${from}.ai, ${from}.te, ${fromMs(`${from}.oc`)}, ${AT},
+    ${from}.ro, ${replaces}, ${from}.si, ${from}.ct, ${from}.he::json, ${from}.tx::json, decode(${from}.by, 'hex')`
+
+const DELIVERY_RECORD = 'id uuid, ev uuid, de text, la int, ke text, si int, tk text, du float8, af float8'
+
+/** `d` is the delivery as given, `e` the event as written; `lease` binds the hot lease. */
+const deliveryValues = (lease: string): string => {
+  const due = `coalesce(${fromMs('d.du')}, ${AT} + d.af * ${MS})`
+  return `d.id, e.id, e.seq, d.de, 1, d.la, d.ke,
+  CASE WHEN ${due} > ${AT} THEN 5 ELSE 0 END,
+  CASE WHEN ${due} > ${AT} THEN ${due} WHEN d.tk IS NOT NULL THEN ${AT} + ${lease}::text::float8 * ${MS} ELSE ${AT} END,
+  CASE WHEN ${due} > ${AT} THEN NULL ELSE d.tk END, d.si, ${AT}`
+}
+
+/** Rows of a function come in the order of their list, and positions are drawn in the order of the rows. */
+const INSERT = sqlText(
+  (t) => `WITH ${CLOCK}, e AS (
+  INSERT INTO ${t.events} (${EVENT_COLUMNS})
+  SELECT ${eventValues('r')}
+  FROM t CROSS JOIN json_to_recordset($1::text::json) AS r(${EVENT_RECORD})
+  RETURNING id, seq
+)
+INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})
+SELECT ${deliveryValues('$3')}
+FROM t CROSS JOIN json_to_recordset($2::text::json) AS d(${DELIVERY_RECORD}) JOIN e ON e.id = d.ev`,
+)
+
+/** The same for one event with one delivery, which is what most publishes are: nothing is taken out of JSON. */
+const INSERT_ONE = sqlText(
+  (t) => `WITH ${CLOCK}, e AS (
+  INSERT INTO ${t.events} (${EVENT_COLUMNS})
+  SELECT $1::text::uuid, $2::text, $3::text::int, $4::text, $5::text, $6::text, $7::text, ${fromMs('$8::text')}, ${AT},
+    $9::text::int, $10::text::uuid, $11::text::int, $12::text, $13::text::json, $14::text::json, decode($15::text, 'hex')
+  FROM t
+  RETURNING id, seq
+)
+INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})
+SELECT ${deliveryValues('$16')}
+FROM t CROSS JOIN e CROSS JOIN (SELECT $17::text::uuid AS id, $18::text AS de, $19::text::int AS la, $20::text AS ke, $21::text::int AS si,
+  $22::text AS tk, $23::text::float8 AS du, $24::text::float8 AS af) AS d`,
+)
+
+/**
+ * The first writer of a key keeps it, and only what got its key is written. Keys are written in order, so that
+ * two transactions with the same ones wait for each other rather than for ever. The answer is what was there
+ * before; a winner that committed while we waited is not in our snapshot and has to be asked for again.
+ */
+const INSERT_ONCE = sqlText(
+  (t) => `WITH ${CLOCK}, k AS MATERIALIZED (
+  SELECT * FROM json_to_recordset($4::text::json) AS k(id uuid, ty text, ik text)
+), won AS (
+  INSERT INTO ${t.dedup} (type, idempotency_key, event_id, created_at)
+  SELECT k.ty, k.ik, k.id, ${AT} FROM t CROSS JOIN k ORDER BY k.ty COLLATE "C", k.ik COLLATE "C"
+  ON CONFLICT DO NOTHING RETURNING type, idempotency_key
+), e AS (
+  INSERT INTO ${t.events} (${EVENT_COLUMNS})
+  SELECT ${eventValues('r')}
+  FROM t CROSS JOIN json_to_recordset($1::text::json) AS r(${EVENT_RECORD})
+  WHERE r.ik IS NULL OR EXISTS (SELECT 1 FROM won WHERE won.type = r.ty AND won.idempotency_key = r.ik)
+  ORDER BY r.n
+  RETURNING id, seq
+), d AS (
+  INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})
+  SELECT ${deliveryValues('$3')}
+  FROM t CROSS JOIN json_to_recordset($2::text::json) AS d(${DELIVERY_RECORD}) JOIN e ON e.id = d.ev
+)
+SELECT k.ty AS type, k.ik AS idempotency_key,
+  (SELECT f.event_id::text FROM ${t.dedup} AS f WHERE f.type = k.ty AND f.idempotency_key = k.ik) AS winner
+FROM k WHERE NOT EXISTS (SELECT 1 FROM won WHERE won.type = k.ty AND won.idempotency_key = k.ik)`,
+)
+
+const WINNERS = sqlText(
+  (t) => `SELECT f.type, f.idempotency_key, f.event_id::text AS winner
+FROM json_to_recordset($1::text::json) AS k(ty text, ik text) JOIN ${t.dedup} AS f ON f.type = k.ty AND f.idempotency_key = k.ik`,
+)
+
+/** One lock per key until the transaction ends, in one order for everybody. */
+const LOCK_KEYS = sqlText(
+  (t) => `SELECT count(pg_advisory_xact_lock(k.hash)) AS locked FROM (
+  SELECT DISTINCT hashtextextended(ke, hashtextextended('${t.names.schema}.${t.names.prefix}', 0)) AS hash
+  FROM json_array_elements_text($1::text::json) AS ke ORDER BY hash
+) AS k`,
+)
+
+const textOr = (value: number | null): string | null => (value === null ? null : String(value))
+
+const whole = (value: number): string => String(Math.trunc(value))
+
+const hexOf = (data: Uint8Array): string =>
+  Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex')
+
+const headersOf = ({ headers }: NewEvent): string | null =>
+  Object.keys(headers).length === 0 ? null : JSON.stringify(headers)
+
+export const eventRecord = (event: NewEvent, n: number): object => ({
+  id: event.id,
+  ty: event.type,
+  ve: event.version,
+  ke: event.key,
+  at: event.aggregateType,
+  ai: event.aggregateId,
+  te: event.tenantId,
+  oc: Math.trunc(event.occurredAtMs),
+  ro: event.routesVersion,
+  re: event.replacesId,
+  si: event.size,
+  ct: event.contentType,
+  he: headersOf(event),
+  ...(typeof event.data === 'string' ? { tx: event.data } : { by: hexOf(event.data) }),
+  ik: event.idempotencyKey,
+  n,
+})
+
+const dueOf = ({ due }: NewDelivery): { readonly du: number | null; readonly af: number | null } =>
+  'atMs' in due
+    ? { du: Math.trunc(due.atMs), af: null }
+    : { du: null, af: Math.max(0, Math.trunc(due.afterMs)) }
+
+const deliveryRecord = (delivery: NewDelivery): object => ({
+  id: delivery.id,
+  ev: delivery.eventId,
+  de: delivery.destination,
+  la: delivery.lane,
+  ke: delivery.key,
+  si: delivery.size,
+  tk: delivery.token,
+  ...dueOf(delivery),
+})
+
+const oneStatement = (
+  tables: PostgresTables,
+  event: NewEvent,
+  delivery: NewDelivery,
+  lease: string,
+): SqlStatement => {
+  const { du, af } = dueOf(delivery)
+  const isText = typeof event.data === 'string'
+  return {
+    sql: INSERT_ONE(tables),
+    params: [
+      event.id,
+      event.type,
+      whole(event.version),
+      event.key,
+      event.aggregateType,
+      event.aggregateId,
+      event.tenantId,
+      whole(event.occurredAtMs),
+      whole(event.routesVersion),
+      event.replacesId,
+      whole(event.size),
+      event.contentType,
+      headersOf(event),
+      isText ? (event.data as string) : null,
+      isText ? null : hexOf(event.data as Uint8Array),
+      lease,
+      delivery.id,
+      delivery.destination,
+      whole(delivery.lane),
+      delivery.key,
+      whole(delivery.size),
+      delivery.token,
+      textOr(du),
+      textOr(af),
+    ],
+  }
+}
+
+const identityOf = (type: unknown, idempotencyKey: unknown): string => JSON.stringify([type, idempotencyKey])
+
+/** The first event of each idempotency key in the request: one statement cannot see what it writes itself. */
+const firstByKey = (events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> => {
+  const first = new Map<string, NewEvent>()
+  for (const one of events) {
+    if (one.idempotencyKey === null) continue
+    const identity = identityOf(one.type, one.idempotencyKey)
+    if (!first.has(identity)) first.set(identity, one)
+  }
+  return first
+}
+
+export const insertStatement = (tables: PostgresTables, request: InsertRequest): SqlStatement | null => {
+  const { events, deliveries } = request
+  const [event] = events
+  const [delivery] = deliveries
+  if (event === undefined) return null
+  const lease = whole(request.hotLeaseMs)
+  const first = firstByKey(events)
+  if (first.size === 0) {
+    if (delivery?.eventId === event.id && events.length === 1 && deliveries.length === 1)
+      return oneStatement(tables, event, delivery, lease)
+    const rows = [JSON.stringify(events.map(eventRecord)), JSON.stringify(deliveries.map(deliveryRecord))]
+    return { sql: INSERT(tables), params: [...rows, lease] }
+  }
+  const candidates = events.filter(
+    (one) => one.idempotencyKey === null || first.get(identityOf(one.type, one.idempotencyKey)) === one,
+  )
+  const keys = [...first.values()].map(({ id, type, idempotencyKey }) => ({
+    id,
+    ty: type,
+    ik: idempotencyKey,
+  }))
+  const rows = deliveriesOf(request, candidates).map(deliveryRecord)
+  return {
+    sql: INSERT_ONCE(tables),
+    params: [JSON.stringify(candidates.map(eventRecord)), JSON.stringify(rows), lease, JSON.stringify(keys)],
+  }
+}
+
+const deliveriesOf = (
+  { events, deliveries }: InsertRequest,
+  candidates: readonly NewEvent[],
+): readonly NewDelivery[] => {
+  if (candidates.length === events.length) return deliveries
+  const ids = new Set(candidates.map(({ id }) => id))
+  return deliveries.filter(({ eventId }) => ids.has(eventId))
+}
+
+export const lockStatement = (tables: PostgresTables, { events }: InsertRequest): SqlStatement | null => {
+  const keys = [...new Set(events.flatMap(({ key }) => (key === null ? [] : [key])))]
+  return keys.length === 0 ? null : { sql: LOCK_KEYS(tables), params: [JSON.stringify(keys)] }
+}
+
+/** For keys whose winner committed while the insert waited for it; null when all winners are known. */
+export const winnersStatement = (
+  tables: PostgresTables,
+  answer: readonly SqlRow[] | undefined,
+): SqlStatement | null => {
+  const unknown = (answer ?? []).filter((row) => row.winner === null && row.type !== undefined)
+  if (unknown.length === 0) return null
+  const keys = unknown.map((row) => ({ ty: row.type, ik: row.idempotency_key }))
+  return { sql: WINNERS(tables), params: [JSON.stringify(keys)] }
+}
+
+/** `answers` are the rows of the insert and of the question for unknown winners. */
+export const insertResult = (
+  request: InsertRequest,
+  answers: readonly (readonly SqlRow[] | undefined)[],
+): InsertResult => {
+  const duplicates = new Map<string, string>()
+  const first = firstByKey(request.events)
+  if (first.size === 0 || answers[0] === undefined) return { duplicates }
+  const winners = new Map<string, string>()
+  for (const row of answers.flatMap((rows) => rows ?? [])) {
+    if (typeof row.winner === 'string') winners.set(identityOf(row.type, row.idempotency_key), row.winner)
+  }
+  for (const one of request.events) {
+    if (one.idempotencyKey === null) continue
+    const identity = identityOf(one.type, one.idempotencyKey)
+    const winner =
+      winners.get(identity) ?? (first.get(identity) === one ? undefined : first.get(identity)?.id)
+    if (winner !== undefined) duplicates.set(one.id, winner)
+  }
+  return { duplicates }
+}

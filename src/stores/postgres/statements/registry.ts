@@ -1,0 +1,157 @@
+/** Destinations that exist, what they want to hear, and how far older publishers' events were made up for them. */
+import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
+import { LANES } from '../../../core/model/index.ts'
+import type {
+  DestinationDeclaration,
+  DestinationSettings,
+  OperatorAct,
+  ReconciledDelivery,
+  RegistryState,
+} from '../../../core/spi/index.ts'
+import type { PostgresDatabase, Row } from '../database.ts'
+import type { PostgresTables } from '../tables.ts'
+import { auditStatement } from './audit.ts'
+import { asMs, asNumber, asNumberOrNull, asText, isTrue, NOW, sqlText, textList } from './sql-text.ts'
+
+const LOAD = sqlText(
+  (t) =>
+    `SELECT name, to_json(patterns), version, ${asMs('started_at')}, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
+)
+
+/** Declarations one after another; readers are not kept waiting. */
+const LOCK = sqlText((t) => `LOCK TABLE ${t.destinations} IN SHARE ROW EXCLUSIVE MODE`)
+
+/** What a sequence has given out so far. */
+export const lastSeq = (t: PostgresTables): string =>
+  `(SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM ${t.sequence.slice(1, -1)})`
+
+/** A new destination begins behind the last event there is; what was drawn before was stored before. */
+const DECLARE = sqlText(
+  (t) => `INSERT INTO ${t.destinations} (name, patterns, version, paused, started_at, reconciled_to)
+VALUES ($1, $2::text[], $3::int, $4::boolean, ${NOW}, ${lastSeq(t)})
+ON CONFLICT (name) DO UPDATE SET patterns = excluded.patterns, version = excluded.version`,
+)
+
+const ADD_LANES = sqlText(
+  (
+    t,
+  ) => `INSERT INTO ${t.lanes} (destination, lane) SELECT $1, lane FROM generate_series(0, ${LANES - 1}) AS lane
+ON CONFLICT (destination, lane) DO NOTHING`,
+)
+
+const CONFIGURE = sqlText(
+  (t) => `UPDATE ${t.destinations} SET paused = coalesce($1::boolean, paused),
+  rate_per_second = CASE WHEN $2::boolean THEN $3::float8 ELSE rate_per_second END
+WHERE name = $4 RETURNING 1`,
+)
+
+const stateOf = (rows: readonly Row[]): RegistryState => {
+  const destinations = rows.map(([name, patterns, version, startedAt, paused, rate]) => ({
+    name: asText(name),
+    patterns: JSON.parse(asText(patterns)) as string[],
+    version: asNumber(version),
+    startedAtMs: asNumber(startedAt),
+    paused: isTrue(paused),
+    ratePerSecond: asNumberOrNull(rate),
+  }))
+  return {
+    version: destinations.reduce((highest, { version }) => Math.max(highest, version), 0),
+    destinations,
+  }
+}
+
+export const load = async (db: PostgresDatabase, t: PostgresTables): Promise<RegistryState> =>
+  stateOf(await db.rows(LOAD(t)))
+
+/** Order and repetition of patterns mean nothing; without this two processes could outbid each other for ever. */
+const normalised = (patterns: readonly string[]): string => JSON.stringify([...new Set(patterns)].sort())
+
+const changedDeclarations = (
+  state: RegistryState,
+  declared: readonly DestinationDeclaration[],
+): readonly DestinationDeclaration[] => {
+  const known = new Map(state.destinations.map(({ name, patterns }) => [name, normalised(patterns)]))
+  return declared.filter(({ name, patterns }) => known.get(name) !== normalised(patterns))
+}
+
+export const declare = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  declared: readonly DestinationDeclaration[],
+): Promise<RegistryState> => {
+  // Most starts find nothing to do, and then nobody has to wait for the lock.
+  const state = await load(db, t)
+  if (changedDeclarations(state, declared).length === 0) return state
+  return db.transaction(async (session) => {
+    await session.rows(LOCK(t))
+    const before = stateOf(await session.rows(LOAD(t)))
+    for (const { name, patterns, paused } of changedDeclarations(before, declared)) {
+      await session.rows(DECLARE(t), [name, textList(patterns), before.version + 1, String(paused ?? false)])
+      await session.rows(ADD_LANES(t), [name])
+    }
+    return stateOf(await session.rows(LOAD(t)))
+  })
+}
+
+export const configure = (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  name: string,
+  change: DestinationSettings,
+  act: OperatorAct,
+): Promise<void> =>
+  db.transaction(async (session) => {
+    const { paused, ratePerSecond } = change
+    const changed = await session.rows(CONFIGURE(t), [
+      paused === undefined ? null : String(paused),
+      String(ratePerSecond !== undefined),
+      ratePerSecond ?? null,
+      name,
+    ])
+    if (changed.length === 0) {
+      throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
+    }
+    const { sql, params } = auditStatement(t, 'configure', { destination: name, ...change }, 1, act)
+    await session.rows(sql, params)
+  })
+
+/** Reconcilers of one destination go one after another, so that each sees what the other added. */
+const MINE = sqlText((t) => `SELECT 1 FROM ${t.destinations} WHERE name = $1 FOR UPDATE`)
+
+/** Whatever run there is of it already, the destination heard of the event. */
+const RECONCILE = sqlText(
+  (
+    t,
+  ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)
+SELECT r.id, e.id, e.seq, $1, 1, r.lane, r.key, 0, ${NOW}, r.size, ${NOW}
+FROM json_to_recordset($2::json) AS r(id uuid, event uuid, lane int, key text, size int) JOIN ${t.events} AS e ON e.id = r.event
+WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = $1)
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1)
+ON CONFLICT DO NOTHING RETURNING 1`,
+)
+
+const ADVANCE = sqlText(
+  (t) => `UPDATE ${t.destinations} SET reconciled_to = greatest(reconciled_to, $1::bigint) WHERE name = $2`,
+)
+
+export const reconcile = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+  scannedTo: bigint,
+): Promise<number> => {
+  const records = deliveries.map(({ id, eventId, lane, key, size }) => ({
+    id,
+    event: eventId,
+    lane,
+    key,
+    size,
+  }))
+  const [, added = []] = await db.script([
+    { sql: MINE(t), params: [destination] },
+    { sql: RECONCILE(t), params: [destination, JSON.stringify(records)] },
+    { sql: ADVANCE(t), params: [scannedTo, destination] },
+  ])
+  return added.length
+}

@@ -1,0 +1,62 @@
+/** What all statements share: the clock, the text of a statement per set of tables, lists, and decoding of columns. */
+import { Buffer } from 'node:buffer'
+import type { PostgresTables } from '../tables.ts'
+
+/**
+ * The database's clock. A subquery, because then it is one value per statement and an index can be searched
+ * with it; the function itself would be called for every row.
+ */
+export const NOW = '(SELECT clock_timestamp())'
+
+export const MS = "interval '1 millisecond'"
+
+/** A time as milliseconds since 1970. */
+export const asMs = (time: string): string => `(extract(epoch FROM ${time}) * 1000)::bigint`
+
+/** Milliseconds since 1970 as a time. */
+export const fromMs = (ms: string): string => `(timestamptz 'epoch' + ${ms}::float8 * ${MS})`
+
+/** How long from `from` to `to`, rounded up: whoever waits so long does not come too early. */
+export const msBetween = (from: string, to: string): string =>
+  `ceil(extract(epoch FROM (${to}) - (${from})) * 1000)::bigint`
+
+/** Texts are built once per set of tables, so that preparing finds the very same string again. */
+export const sqlText = (build: (tables: PostgresTables) => string): ((tables: PostgresTables) => string) => {
+  const built = new WeakMap<PostgresTables, string>()
+  return (tables) => {
+    const known = built.get(tables)
+    if (known !== undefined) return known
+    const text = build(tables)
+    built.set(tables, text)
+    return text
+  }
+}
+
+/** A list of ids for `= ANY($n::uuid[])`, sorted, so that concurrent statements lock rows in the same order. */
+export const idList = (ids: readonly string[]): string => `{${[...ids].sort().join(',')}}`
+
+/** A list of texts for `$n::text[]`. */
+export const textList = (texts: readonly string[]): string =>
+  `{${texts.map((text) => `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`).join(',')}}`
+
+/**
+ * The worker's row, locked against being fenced until the statement's transaction ends. KEY SHARE is enough,
+ * because fencing takes the row FOR UPDATE; and it lets the worker renew its lease while it settles.
+ */
+export const aliveWorker = (tables: PostgresTables, param: string): string =>
+  `SELECT id FROM ${tables.workers} WHERE id = ${param} AND NOT fenced FOR KEY SHARE`
+
+export const asNumber = (value: unknown): number => Number(value)
+
+export const asText = (value: unknown): string => String(value)
+
+export const asTextOrNull = (value: unknown): string | null => (value === null ? null : String(value))
+
+export const asNumberOrNull = (value: unknown): number | null => (value === null ? null : Number(value))
+
+export const asBigInt = (value: unknown): bigint => BigInt(String(value))
+
+export const isTrue = (value: unknown): boolean => value === 't'
+
+/** The server writes bytes as `\x` and digits. */
+export const asBytes = (value: unknown): Uint8Array => Buffer.from(asText(value).slice(2), 'hex')

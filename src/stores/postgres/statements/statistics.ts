@@ -1,0 +1,71 @@
+/** Per-minute figures for charts, and the duties that one worker at a time does. */
+import type { PostgresDatabase } from '../database.ts'
+import type { PostgresTables } from '../tables.ts'
+import { fenceStatement } from './lanes.ts'
+import { aliveWorker, NOW, sqlText } from './sql-text.ts'
+import { sumUpStatement } from './totals.ts'
+
+/** The running minute is written over and over until it has passed, so any rhythm of calls will do. */
+const RECORD = sqlText(
+  (t) => `INSERT INTO ${t.stats} (minute, destination, done, discarded, failed, pending, dead)
+SELECT m.at, n.name,
+  (SELECT count(*) FROM ${t.finished} WHERE finished_at >= m.at AND destination = n.name AND status = 1),
+  (SELECT count(*) FROM ${t.finished} WHERE finished_at >= m.at AND destination = n.name AND status = 4),
+  (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status = 2),
+  (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status = 0),
+  (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status = 3)
+FROM (SELECT date_trunc('minute', ${NOW}) AS at) AS m CROSS JOIN ${t.destinations} AS n
+ON CONFLICT (minute, destination, part) DO UPDATE SET done = excluded.done, discarded = excluded.discarded,
+  failed = excluded.failed, pending = excluded.pending, dead = excluded.dead`,
+)
+
+const FORGET = sqlText(
+  (t) =>
+    `DELETE FROM ${t.stats} WHERE minute > timestamptz 'epoch' AND minute < date_trunc('minute', ${NOW}) - $1::int * interval '1 minute'`,
+)
+
+export const recordStatistics = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  keepMinutes: number,
+): Promise<void> => {
+  await db.script([
+    { sql: RECORD(t), params: [] },
+    { sql: FORGET(t), params: [keepMinutes] },
+    sumUpStatement(t),
+  ])
+}
+
+/** Like a lane: one whose epoch is not the one of our snapshot was taken by somebody whom the snapshot may not know. */
+const DUTY = sqlText(
+  (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$2')})
+INSERT INTO ${t.lanes} AS l (destination, lane, worker_id, epoch) SELECT $1, -1, id, 1 FROM me
+ON CONFLICT (destination, lane) DO UPDATE SET worker_id = excluded.worker_id, epoch = l.epoch + 1
+WHERE l.worker_id IS NULL OR l.worker_id = excluded.worker_id
+  OR l.epoch = (SELECT s.epoch FROM ${t.lanes} AS s WHERE s.destination = $1 AND s.lane = -1)
+    AND NOT EXISTS (SELECT 1 FROM ${t.workers} AS w WHERE w.id = l.worker_id AND NOT w.fenced)
+RETURNING 1`,
+)
+
+const FINISH = sqlText(
+  (t) => `UPDATE ${t.lanes} SET worker_id = NULL WHERE destination = $1 AND lane = -1 AND worker_id = $2`,
+)
+
+export const takeDuty = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  name: string,
+  workerId: string,
+): Promise<boolean> => {
+  const [, taken = []] = await db.script([fenceStatement(t), { sql: DUTY(t), params: [name, workerId] }])
+  return taken.length === 1
+}
+
+export const finishDuty = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  name: string,
+  workerId: string,
+): Promise<void> => {
+  await db.rows(FINISH(t), [name, workerId])
+}

@@ -1,0 +1,113 @@
+/**
+ * Events that an older publisher routed without a destination that exists by now. The search must not pass an
+ * event whose transaction is still open: its position is lower than that of events which are committed.
+ *
+ * Everything up to the last position that was drawn is committed or given up when, a moment later, nobody has a
+ * lock of writers on the table: that lock is taken before a position is drawn. Under a steady load there is always
+ * somebody. Then earlier answers are used: what was drawn then is settled as soon as every transaction of that
+ * time has ended.
+ */
+import { UNROUTED } from '../../../core/model/index.ts'
+import type { ReconcileBatch } from '../../../core/spi/index.ts'
+import type { PostgresDatabase } from '../database.ts'
+import type { PostgresTables } from '../tables.ts'
+import { lastSeq } from './registry.ts'
+import { asBigInt, asNumber, asText, asTextOrNull, isTrue, sqlText } from './sql-text.ts'
+
+/** The last position, and which transactions were open when it was asked for. */
+const DRAWN = sqlText(
+  (t) =>
+    `SELECT ${lastSeq(t)}, pg_snapshot_xmin(pg_current_snapshot())::text, pg_snapshot_xmax(pg_current_snapshot())::text`,
+)
+
+/** Prepared transactions have locks and no process. */
+const WRITERS = sqlText(
+  (
+    t,
+  ) => `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND relation = '${t.events}'::regclass
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid())`,
+)
+
+/**
+ * Versions that occur below ours are found by hopping through the index, and of each only the first events
+ * past the mark are looked at. Edits are for one destination alone; unrouted events are expanded with the
+ * registry of that moment. Both are none of the reconciler's business.
+ */
+const SEARCH = sqlText(
+  (t) => `WITH RECURSIVE target AS (SELECT version, reconciled_to FROM ${t.destinations} WHERE name = $1),
+versions(v) AS (
+  SELECT min(routes_version) FROM ${t.events}
+  UNION ALL
+  SELECT (SELECT min(routes_version) FROM ${t.events} WHERE routes_version > v) FROM versions WHERE v IS NOT NULL
+)
+SELECT e.id, e.seq, e.type, e.key, e.size,
+  e.replaces_id IS NULL
+  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN ($1, '${UNROUTED}'))
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1)
+FROM target CROSS JOIN versions CROSS JOIN LATERAL (
+  SELECT x.id, x.seq, x.type, x.key, x.size, x.replaces_id FROM ${t.events} AS x
+  WHERE x.routes_version = versions.v AND x.seq > target.reconciled_to AND x.seq <= $3::bigint ORDER BY x.seq LIMIT $2::int
+) AS e
+WHERE versions.v < target.version
+ORDER BY e.seq LIMIT $2::int`,
+)
+
+const MARK = sqlText((t) => `SELECT reconciled_to FROM ${t.destinations} WHERE name = $1`)
+
+interface Note {
+  readonly drawn: bigint
+  readonly next: bigint
+}
+
+/** Answers that are waited for; the newest ones, because older ones are overtaken by them. */
+const MAX_NOTES = 16
+
+export class Unreconciled {
+  readonly #db: PostgresDatabase
+  readonly #tables: PostgresTables
+  #notes: readonly Note[] = []
+  #settled = 0n
+
+  constructor(db: PostgresDatabase, tables: PostgresTables) {
+    this.#db = db
+    this.#tables = tables
+  }
+
+  async find(destination: string, limit: number): Promise<ReconcileBatch> {
+    const upTo = await this.#settledUpTo()
+    const [rows = [], [[mark] = []] = []] = await this.#db.snapshot([
+      { sql: SEARCH(this.#tables), params: [destination, limit + 1, upTo] },
+      { sql: MARK(this.#tables), params: [destination] },
+    ])
+    const examined = rows.slice(0, limit)
+    const events = examined
+      .filter((row) => isTrue(row[5]))
+      .map(([id, seq, type, key, size]) => ({
+        id: asText(id),
+        seq: asBigInt(seq),
+        type: asText(type),
+        key: asTextOrNull(key),
+        size: asNumber(size),
+      }))
+    return { events, scannedTo: asBigInt(examined.at(-1)?.[1] ?? mark ?? 0), more: rows.length > limit }
+  }
+
+  async #settledUpTo(): Promise<bigint> {
+    const [[answer = []] = [], [[writers] = []] = []] = await this.#db.script([
+      { sql: DRAWN(this.#tables), params: [] },
+      { sql: WRITERS(this.#tables), params: [] },
+    ])
+    const [drawn, oldest, next] = [asBigInt(answer[0]), asBigInt(answer[1]), asBigInt(answer[2])]
+    if (!isTrue(writers)) {
+      this.#notes = []
+      this.#settled = drawn
+      return drawn
+    }
+    for (const note of this.#notes)
+      if (note.next <= oldest && note.drawn > this.#settled) this.#settled = note.drawn
+    const waiting = this.#notes.filter((note) => note.next > oldest)
+    this.#notes = waiting.length < MAX_NOTES ? [...waiting, { drawn, next }] : waiting
+    return this.#settled
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * A handle that lives as long as its transaction. It looks like the application's own client, but it says so
+ * when it is used too late, behind a savepoint's back, or to end the transaction by hand.
+ */
+import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
+import { transactionControl } from './transaction-control.ts'
+
+/** One transaction or savepoint. Only the innermost one may be used. */
+export interface Scope {
+  ended: boolean
+  child: Scope | null
+}
+
+export const newScope = (): Scope => ({ ended: false, child: null })
+
+export const checkScope = (scope: Scope): void => {
+  if (scope.ended) {
+    throw new TransactionError(
+      ERROR_CODES.transactionEnded,
+      'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
+    )
+  }
+  if (scope.child !== null) {
+    throw new TransactionError(
+      ERROR_CODES.conflict,
+      'A nested transaction is open: use its own handle until it ends, and run nested ones one after another.',
+    )
+  }
+}
+
+const textOf = (query: unknown): unknown =>
+  typeof query === 'object' && query !== null ? (query as { readonly text?: unknown }).text : query
+
+const refuseControl = (query: unknown): void => {
+  const text = textOf(query)
+  const keyword = typeof text === 'string' ? transactionControl(text) : null
+  if (keyword === null) return
+  throw new TransactionError(
+    ERROR_CODES.conflict,
+    `${keyword} is not allowed inside outbox.transaction: throw to roll back, and nest outbox.transaction for a savepoint.`,
+    { keyword },
+  )
+}
+
+/** Members that would pull the connection away. */
+const FORBIDDEN = new Set(['release', 'end', 'connect'])
+
+type AnyFunction = (...args: unknown[]) => unknown
+
+export const guardHandle = <Handle extends object>(handle: Handle, scope: Scope): Handle =>
+  new Proxy(handle, {
+    get: (target, property) => {
+      const value: unknown = Reflect.get(target, property, target)
+      if (typeof value !== 'function' || property === 'constructor') return value
+      return (...args: unknown[]) => {
+        checkScope(scope)
+        const name = String(property)
+        if (FORBIDDEN.has(name)) {
+          throw new TransactionError(
+            ERROR_CODES.conflict,
+            `${name}() is not allowed inside outbox.transaction: the connection goes back by itself.`,
+          )
+        }
+        if (name === 'query') refuseControl(args[0])
+        return (value as AnyFunction).apply(target, args)
+      }
+    },
+  })

@@ -1,0 +1,298 @@
+/**
+ * The application's transactions on connections of its pool. What COMMIT answered decides what happened: a
+ * transaction that failed is answered with ROLLBACK, without an error, and no answer means that nobody knows.
+ */
+import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
+import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
+import type { PostgresDatabase } from './database.ts'
+import { type PostgresConnection, type PostgresResult, RAW_TYPES } from './driver.ts'
+import { isBroken, sqlState, storeErrorOf } from './errors.ts'
+import { checkScope, guardHandle, newScope, type Scope } from './transaction-scope.ts'
+
+interface Known {
+  readonly scope: Scope
+  readonly depth: number
+  readonly open: Open
+}
+
+/** Statements of ours that wait for each other: a connection takes one at a time. */
+interface Line {
+  last: Promise<unknown>
+}
+
+/** A connection with a transaction on it. */
+interface Open {
+  readonly line: Line
+  readonly connection: PostgresConnection
+  readonly onError: (error: Error) => void
+  broken: boolean
+}
+
+const resultOf = (answer: PostgresResult | readonly PostgresResult[]): PostgresResult =>
+  (Array.isArray(answer) ? answer.at(-1) : answer) as PostgresResult
+
+const isConnection = (handle: unknown): handle is PostgresConnection => {
+  const members = handle as Partial<Record<string, unknown>> | null
+  return typeof members === 'object' && members !== null && typeof members.query === 'function'
+}
+
+/** A pool answers each query on whatever connection is free, so nothing on it is in a transaction. */
+const isPool = (handle: object): boolean =>
+  typeof (handle as Partial<Record<string, unknown>>).totalCount === 'number'
+
+export class PostgresTransactions<Tx extends object> implements Transactions<Tx, SqlExecutor> {
+  readonly library = 'pg'
+  readonly #database: PostgresDatabase
+  /** Our own handles; an application's client is not among them. */
+  readonly #known = new WeakMap<object, Known>()
+  /** Of clients that the application passed in itself. */
+  readonly #lines = new WeakMap<object, Line>()
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database
+  }
+
+  async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
+    const open = await this.begin()
+    let result: T
+    try {
+      result = await fn(open.tx)
+    } catch (error) {
+      await open.rollback()
+      throw error
+    }
+    await open.commit()
+    return result
+  }
+
+  async begin(): Promise<OpenTransaction<Tx>> {
+    const open = await this.#connect()
+    try {
+      await this.#control(open, 'BEGIN')
+    } catch (error) {
+      this.#release(open)
+      throw storeErrorOf(error, this.#database.place)
+    }
+    const scope = newScope()
+    return {
+      tx: this.#handle(open, scope, 0),
+      commit: () => this.#commit(open, scope),
+      rollback: () => this.#rollback(open, scope),
+    }
+  }
+
+  async nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
+    const known = this.#known.get(tx)
+    if (known === undefined) {
+      throw new TransactionError(
+        ERROR_CODES.noTransaction,
+        'Only transactions that outbox.transaction opened can be nested; use a savepoint of your own library instead.',
+      )
+    }
+    const { scope, depth, open } = known
+    checkScope(scope)
+    const child = newScope()
+    scope.child = child
+    const name = `posthaste_${depth + 1}`
+    try {
+      await this.#control(open, `SAVEPOINT ${name}`)
+      try {
+        const result = await fn(this.#handle(open, child, depth + 1))
+        checkScope(child)
+        await this.#control(open, `RELEASE SAVEPOINT ${name}`)
+        return result
+      } catch (error) {
+        if (!open.broken)
+          await this.#control(open, `ROLLBACK TO SAVEPOINT ${name}; RELEASE SAVEPOINT ${name}`)
+        throw error
+      }
+    } catch (error) {
+      throw storeErrorOf(error, this.#database.place)
+    } finally {
+      child.ended = true
+      scope.child = null
+    }
+  }
+
+  executor(tx: Tx): SqlExecutor {
+    const known = this.#known.get(tx)
+    if (known !== undefined) {
+      const guard = (): void => checkScope(known.scope)
+      guard()
+      const { connection, line } = known.open
+      return this.#executorOn(connection, line, guard, known.open)
+    }
+    const connection = this.#foreign(tx)
+    const guard = (): void => this.#checkForeign(connection)
+    guard()
+    const line = this.#lines.get(tx) ?? { last: Promise.resolve() }
+    this.#lines.set(tx, line)
+    return this.#executorOn(connection, line, guard, null)
+  }
+
+  inTransaction(tx: Tx): boolean | undefined {
+    const known = this.#known.get(tx)
+    if (known !== undefined) return !known.scope.ended
+    if (!isConnection(tx) || isPool(tx)) return false
+    const status = tx.getTransactionStatus?.()
+    return status === undefined ? undefined : status === 'T' || status === 'E'
+  }
+
+  /** Publishes of one transaction may run at once; what they send goes one after another. */
+  #executorOn(connection: PostgresConnection, line: Line, guard: () => void, open: Open | null): SqlExecutor {
+    const send = async (sql: string, params: readonly SqlValue[]): Promise<readonly SqlRow[]> => {
+      guard()
+      this.#database.options.onStatement?.(sql)
+      // Of an application's own connection nobody knows what is between it and the server.
+      const name = open === null ? undefined : this.#database.statementName(sql)
+      try {
+        const answer = await connection.query({
+          text: sql,
+          values: params,
+          types: RAW_TYPES,
+          ...(name === undefined ? {} : { name }),
+        })
+        return resultOf(answer).rows as readonly SqlRow[]
+      } catch (error) {
+        if (open !== null && isBroken(error)) open.broken = true
+        throw storeErrorOf(error, this.#database.place)
+      }
+    }
+    return {
+      run: (sql, params) => {
+        const sent = line.last.then(() => send(sql, params))
+        line.last = sent.catch(() => undefined)
+        return sent
+      },
+    }
+  }
+
+  async #connect(): Promise<Open> {
+    const database = this.#database
+    let connection: PostgresConnection
+    try {
+      connection = await database.pool.connect()
+    } catch (error) {
+      throw storeErrorOf(error, database.place)
+    }
+    const open: Open = {
+      connection,
+      line: { last: Promise.resolve() },
+      broken: false,
+      // Without a listener a connection that breaks between two statements would end the process.
+      onError: () => {
+        open.broken = true
+      },
+    }
+    connection.on('error', open.onError)
+    return open
+  }
+
+  async #control(open: Open, text: string): Promise<PostgresResult> {
+    const { options } = this.#database
+    options.onStatement?.(text)
+    try {
+      return resultOf(await open.connection.query({ text, query_timeout: options.queryTimeoutMs }))
+    } catch (error) {
+      if (isBroken(error)) open.broken = true
+      throw error
+    }
+  }
+
+  #handle(open: Open, scope: Scope, depth: number): Tx {
+    const tx = guardHandle(open.connection, scope) as unknown as Tx
+    this.#known.set(tx, { scope, depth, open })
+    return tx
+  }
+
+  async #commit(open: Open, scope: Scope): Promise<void> {
+    if (scope.ended) checkScope(scope)
+    const pending = scope.child
+    this.#end(scope)
+    try {
+      if (pending !== null) {
+        await this.#abandon(open)
+        throw new TransactionError(
+          ERROR_CODES.conflict,
+          'The transaction was committed while a nested one was open; it was rolled back. Await nested transactions.',
+        )
+      }
+      await this.#commitNow(open)
+    } finally {
+      this.#release(open)
+    }
+  }
+
+  async #commitNow(open: Open): Promise<void> {
+    let command: string
+    try {
+      command = (await this.#control(open, 'COMMIT')).command
+    } catch (cause) {
+      if (sqlState(cause) !== null && !isBroken(cause)) {
+        throw new TransactionError(
+          ERROR_CODES.commitRolledBack,
+          'PostgreSQL refused to commit; everything was rolled back.',
+          { cause },
+        )
+      }
+      open.broken = true
+      throw new StoreError(
+        ERROR_CODES.commitUnknown,
+        'The connection was lost during COMMIT, so it is not known whether the transaction happened.',
+        { cause },
+      )
+    }
+    if (command === 'COMMIT') return
+    throw new TransactionError(
+      ERROR_CODES.commitRolledBack,
+      'PostgreSQL had given the transaction up because of an earlier error, so nothing was committed.',
+    )
+  }
+
+  async #rollback(open: Open, scope: Scope): Promise<void> {
+    if (scope.ended) return
+    this.#end(scope)
+    await this.#abandon(open)
+    this.#release(open)
+  }
+
+  /** If this fails the connection is thrown away, and the server rolls back what was open on it. */
+  async #abandon(open: Open): Promise<void> {
+    if (open.broken) return
+    try {
+      await this.#control(open, 'ROLLBACK')
+    } catch {
+      open.broken = true
+    }
+  }
+
+  #release(open: Open): void {
+    open.connection.removeListener('error', open.onError)
+    open.connection.release?.(open.broken)
+  }
+
+  #end(scope: Scope): void {
+    for (let inner = scope.child; inner !== null; inner = inner.child) inner.ended = true
+    scope.ended = true
+  }
+
+  #foreign(tx: object): PostgresConnection {
+    if (isConnection(tx) && !isPool(tx)) return tx
+    throw new TransactionError(
+      ERROR_CODES.noTransaction,
+      'This is not a connection of pg in a transaction. Pass the handle that outbox.transaction gives you, or your own client between BEGIN and COMMIT; a pool is neither.',
+    )
+  }
+
+  #checkForeign(connection: PostgresConnection): void {
+    const status = connection.getTransactionStatus?.()
+    if (status === undefined || status === 'T') return
+    throw new TransactionError(
+      ERROR_CODES.noTransaction,
+      status === 'E'
+        ? 'The transaction of this client has failed because of an earlier error; roll it back.'
+        : 'This client is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.',
+    )
+  }
+}

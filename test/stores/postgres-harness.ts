@@ -1,0 +1,54 @@
+/** A store in a new schema for every case of the suite; what the suite cannot do through the SPI goes by hand. */
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import type { Store } from '../../src/core/spi/index.ts'
+import { type PostgresHandle, postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
+import type { PostgresUrlOptions } from '../../src/stores/postgres/options.ts'
+import type { StoreHarness } from '../../src/testing/suites/index.ts'
+import { testContext } from './sqlite-files.ts'
+
+export const newSchema = (): string => `ph_${randomBytes(8).toString('hex')}`
+
+/** One connection per test file for what is done by hand. */
+const byHand = new Map<string, pg.Pool>()
+
+const poolOf = (url: string): pg.Pool => {
+  const pool = byHand.get(url) ?? new pg.Pool({ connectionString: url, max: 2, allowExitOnIdle: true })
+  byHand.set(url, pool)
+  return pool
+}
+
+export const runByHand = async (url: string, sql: string): Promise<pg.QueryResult> => poolOf(url).query(sql)
+
+export interface PostgresHarness extends StoreHarness<PostgresHandle, SqlExecutor> {
+  readonly schema: string
+}
+
+export const createHarness = async (
+  url: string,
+  options: Partial<PostgresUrlOptions> = {},
+): Promise<PostgresHarness> => {
+  const schema = newSchema()
+  const opened: Store<PostgresHandle, SqlExecutor>[] = []
+  const open = async (): Promise<Store<PostgresHandle, SqlExecutor>> => {
+    const store = postgresStore({ connectionString: url, schema, poolSize: 8, ...options })
+    await store.open(testContext())
+    opened.push(store)
+    return store
+  }
+  return {
+    schema,
+    store: await open(),
+    reopen: open,
+    setNextSeq: async (seq) => {
+      await runByHand(url, `SELECT setval('${schema}.events_seq', ${seq}, false)`)
+    },
+    corruptEvent: async (id) => {
+      await runByHand(url, `UPDATE ${schema}.events SET headers = '["broken"]' WHERE id = '${id}'`)
+    },
+    dispose: async () => {
+      for (const store of opened) await store.close()
+      await runByHand(url, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+    },
+  }
+}
