@@ -1,16 +1,33 @@
 import { defineConfig } from 'vitest/config'
 
+/** Tests that need a server. `npm test` starts what the environment does not name. */
+const DATABASES = ['test/databases/**/*.test.ts', 'test/stores/{postgres,mysql,mariadb}*.test.ts']
+
+/** A test that only sometimes passes is a defect, so nothing is tried twice. */
+const common = { testTimeout: 30_000, hookTimeout: 30_000, retry: 0, setupFiles: ['test/fast-check.ts'] }
+
 export default defineConfig({
   test: {
-    // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.ts).
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-    exclude: ['**/node_modules/**', 'test/nodes/**'],
-    setupFiles: ['test/fast-check.ts'],
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
-    // A test that only sometimes passes is a defect, so nothing is tried twice.
-    retry: 0,
     pool: 'forks',
     maxWorkers: 2,
+    projects: [
+      {
+        test: {
+          ...common,
+          name: 'embedded',
+          include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+          // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.ts).
+          exclude: ['**/node_modules/**', 'test/nodes/**', ...DATABASES],
+        },
+      },
+      {
+        test: {
+          ...common,
+          name: 'databases',
+          include: DATABASES,
+          globalSetup: ['test/databases/services.ts'],
+        },
+      },
+    ],
   },
 })
