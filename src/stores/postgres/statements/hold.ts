@@ -37,11 +37,6 @@ export const hold = async (
 ): Promise<readonly string[]> =>
   (await db.rows(HOLD(t), [workerId, destination, idList(ids)])).map(([id]) => asText(id))
 
-export interface KeyOf {
-  readonly destination: string
-  readonly key: string
-}
-
 /** Two that end the last two holders of a key at once would each see the other's; so they go one after the other. */
 const lockText = (
   t: PostgresTables,

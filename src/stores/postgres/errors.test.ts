@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest'
+import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import { isBroken, isConflict, sqlState, storeErrorOf } from './errors.ts'
+
+const server = (code: string, extra: object = {}): Error =>
+  Object.assign(new Error(`server says ${code}`), { code, severity: 'ERROR', ...extra })
+const socket = (code: string): Error =>
+  Object.assign(new Error(`connect ${code}`), { code, syscall: 'connect' })
+
+const translated = (error: unknown): StoreError => storeErrorOf(error, 'The database') as StoreError
+
+describe('errors of PostgreSQL', () => {
+  it.each([
+    ['40P01', ERROR_CODES.storeBusy, true],
+    ['40001', ERROR_CODES.storeBusy, true],
+    ['55P03', ERROR_CODES.storeBusy, true],
+    ['57014', ERROR_CODES.storeBusy, true],
+    ['23505', ERROR_CODES.conflict, false],
+    ['25006', ERROR_CODES.storeReadOnly, true],
+    ['42501', ERROR_CODES.storeReadOnly, false],
+    ['42P01', ERROR_CODES.schemaBehind, false],
+    ['42703', ERROR_CODES.schemaBehind, false],
+    ['3F000', ERROR_CODES.schemaBehind, false],
+    ['28P01', ERROR_CODES.storeUnavailable, false],
+    ['28000', ERROR_CODES.storeUnavailable, false],
+    ['3D000', ERROR_CODES.storeUnavailable, false],
+    ['53300', ERROR_CODES.storeUnavailable, true],
+    ['53100', ERROR_CODES.storeUnavailable, true],
+    ['57P01', ERROR_CODES.storeUnavailable, true],
+    ['57P03', ERROR_CODES.storeUnavailable, true],
+    ['08006', ERROR_CODES.storeUnavailable, true],
+    ['XX000', ERROR_CODES.storeUnavailable, false],
+  ])('%s becomes %s', (state, code, transient) => {
+    const error = translated(server(state))
+    expect([error.code, error.transient, error.detail.sqlState]).toEqual([code, transient, state])
+  })
+
+  it.each(['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EAI_AGAIN', 'ENOTFOUND'])(
+    '%s is transient',
+    (code) => {
+      const error = translated(socket(code))
+      expect([error.code, error.transient]).toEqual([ERROR_CODES.storeUnavailable, true])
+      expect(error.message).toContain(code)
+    },
+  )
+
+  it('finds the code inside of an error about several addresses', () => {
+    const error = translated(new AggregateError([socket('ECONNREFUSED')], ''))
+    expect(error.message).toContain('ECONNREFUSED')
+  })
+
+  it.each([
+    'Connection terminated unexpectedly',
+    'Query read timeout',
+    'timeout exceeded when trying to connect',
+    'Client has encountered a connection error and is not queryable',
+  ])('"%s" of the driver is transient', (text) => {
+    expect(translated(new Error(text)).transient).toBe(true)
+  })
+
+  it('keeps the detail, which may quote rows, out of the message', () => {
+    const error = translated(
+      server('23505', { detail: 'Key (id)=(s3cr3t) already exists.', constraint: 'pk' }),
+    )
+    expect(error.message).not.toContain('s3cr3t')
+    expect(error.detail.constraint).toBe('pk')
+  })
+
+  it('leaves alone what no database raised', () => {
+    const mistake = new TypeError('x is not a function')
+    expect(storeErrorOf(mistake, 'x')).toBe(mistake)
+    const ours = new StoreError(ERROR_CODES.closed, 'closed')
+    expect(storeErrorOf(ours, 'x')).toBe(ours)
+    expect(sqlState(Object.assign(new Error('x'), { code: 'ABCDE' }))).toBeNull()
+  })
+
+  it('knows conflicts, and connections that are of no use any more', () => {
+    expect([isConflict(server('40P01')), isConflict(server('23505'))]).toEqual([true, false])
+    const broken = [server('57P01'), server('25006'), socket('EPIPE'), new Error('Connection terminated')]
+    for (const error of broken) expect(isBroken(error)).toBe(true)
+    for (const error of [server('23505'), server('57014'), new Error('x')])
+      expect(isBroken(error)).toBe(false)
+  })
+})
