@@ -130,6 +130,17 @@ export class PostgresDatabase {
     return this.#retrying((connection) => this.#send(connection, text))
   }
 
+  /** The same without trying again, for whoever has a rhythm of its own. */
+  async scriptOnce(statements: readonly SqlStatement[]): Promise<void> {
+    const state = this.#opened()
+    const text = scriptOf(statements)
+    try {
+      await this.#withConnection(state, (connection) => this.#send(connection, text))
+    } catch (error) {
+      throw storeErrorOf(error, this.place)
+    }
+  }
+
   /** Questions that are answered from one snapshot, in one round trip. */
   async snapshot(statements: readonly SqlStatement[]): Promise<readonly (readonly Row[])[]> {
     const [, ...answers] = await this.script([

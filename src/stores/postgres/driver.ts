@@ -47,6 +47,21 @@ export interface PostgresPool<Client extends object> {
   end(): Promise<void>
 }
 
+/** Of `connect` with and without a callback the form without; inference alone would look at the last one. */
+type OverloadedClient<Pool> = Pool extends {
+  readonly connect: { (): Promise<infer Client>; (...args: never[]): unknown }
+}
+  ? Client
+  : never
+
+/** What a pool's `connect` gives. */
+export type ClientOf<Pool> =
+  unknown extends OverloadedClient<Pool>
+    ? Pool extends { connect(): Promise<infer Client> }
+      ? Client
+      : never
+    : OverloadedClient<Pool>
+
 /** What `pg` exports, as far as we use it. */
 interface PostgresDriver {
   readonly Pool: new (options: object) => PostgresPool<PostgresConnection>

@@ -27,9 +27,9 @@ interface CommonOptions {
   readonly onStatement?: (sql: string) => void
 }
 
-export interface PostgresPoolOptions<Client extends object> extends CommonOptions {
+export interface PostgresPoolOptions<Pool extends PostgresPool<object>> extends CommonOptions {
   /** Your own pool of `pg`; the store never ends it. */
-  readonly pool: PostgresPool<Client>
+  readonly pool: Pool
 }
 
 export interface PostgresUrlOptions extends CommonOptions {
@@ -54,7 +54,9 @@ export interface ResolvedPostgresOptions {
   readonly onStatement: ((sql: string) => void) | null
 }
 
-const NAMES: ReadonlySet<string> = new Set<keyof PostgresPoolOptions<object> | keyof PostgresUrlOptions>([
+const NAMES: ReadonlySet<string> = new Set<
+  keyof PostgresPoolOptions<PostgresPool<object>> | keyof PostgresUrlOptions
+>([
   'pool',
   'connectionString',
   'poolSize',
@@ -110,7 +112,7 @@ const checkListen = (value: CommonOptions['listen']): ResolvedPostgresOptions['l
 }
 
 const checkSource = (
-  given: Partial<PostgresPoolOptions<object> & PostgresUrlOptions>,
+  given: Partial<PostgresPoolOptions<PostgresPool<object>> & PostgresUrlOptions>,
 ): ResolvedPostgresOptions['source'] => {
   const { pool, connectionString, poolSize } = given
   if ((pool === undefined) === (connectionString === undefined)) {
@@ -131,7 +133,7 @@ const checkSource = (
 }
 
 export const resolvePostgresOptions = (
-  given: PostgresPoolOptions<object> | PostgresUrlOptions,
+  given: PostgresPoolOptions<PostgresPool<object>> | PostgresUrlOptions,
 ): ResolvedPostgresOptions => {
   refuseUnknown('postgresStore', given, NAMES)
   const { prepare, onStatement, prefix = '' } = given

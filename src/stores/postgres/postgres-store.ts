@@ -7,16 +7,19 @@ import type {
   LaneStore,
   Maintenance,
   Operations,
+  PartitionRequest,
   QueueStore,
   Registry,
   Schema,
   Store,
   StoreCapabilities,
   StoreContext,
+  Wakeup,
 } from '../../core/spi/index.ts'
 import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
 import { PostgresDatabase } from './database.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
+import { firstPartitions, PostgresPartitions } from './partitions.ts'
 import { schemaRole, tailOf } from './schema.ts'
 import { activate } from './statements/activate.ts'
 import { readAudit } from './statements/audit.ts'
@@ -38,6 +41,7 @@ import { Unreconciled } from './statements/unreconciled.ts'
 import * as unrouted from './statements/unrouted.ts'
 import { type PostgresTables, postgresTables } from './tables.ts'
 import { PostgresTransactions } from './transactions.ts'
+import { wakeupRole } from './wakeup.ts'
 
 const CAPABILITIES: StoreCapabilities = Object.freeze({
   commitOrder: false,
@@ -58,6 +62,7 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
   readonly inspection: Inspection
   readonly operations: Operations
   readonly maintenance: Maintenance
+  readonly wakeup?: Wakeup
   readonly #database: PostgresDatabase
   readonly #tables: PostgresTables
 
@@ -67,13 +72,16 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
     this.#database = database
     this.#tables = tables
     this.transactions = new PostgresTransactions<Tx>(database)
-    this.schema = schemaRole(database, tables, async () => undefined)
+    this.schema = schemaRole(database, tables, async (session) => {
+      if (options.layout === 'partitioned') await firstPartitions(session, tables, options.period)
+    })
     this.lanes = laneRole(database, tables)
     this.queue = queueRole(database, tables)
     this.registry = registryRole(database, tables)
     this.inspection = inspectionRole(database, tables)
     this.operations = operationsRole(database, tables)
     this.maintenance = maintenanceRole(database, tables)
+    if (options.listen !== false) this.wakeup = wakeupRole(database, tables)
   }
 
   open(context: StoreContext): Promise<void> {
@@ -160,7 +168,11 @@ const maintenanceRole = (db: PostgresDatabase, t: PostgresTables): Maintenance =
     db.options.layout === 'plain' ? t : { ...t, events: tailOf(t, 'events'), finished: tailOf(t, 'finished') }
   // Where the walk over old events goes on. Losing it with the process only means to begin again.
   let mark = NO_MARK
+  const partitions = new PostgresPartitions(db, t)
   return {
+    ...(db.options.layout === 'partitioned'
+      ? { partitions: (request: PartitionRequest) => partitions.maintain(request) }
+      : {}),
     async cleanup(request) {
       const step = await cleanup(db, t, from, request, mark)
       mark = step.mark

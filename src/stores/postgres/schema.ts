@@ -9,7 +9,7 @@ import {
   renderMigration,
   schemaStatus,
 } from '../sql/migrator.ts'
-import type { PostgresDatabase, Row } from './database.ts'
+import type { PostgresDatabase, Row, Session } from './database.ts'
 import { migrations } from './migrations/migrations.generated.ts'
 import type { PostgresLayout } from './options.ts'
 import { asMs, asNumber, asText, isTrue } from './statements/sql-text.ts'
@@ -64,7 +64,7 @@ const schemaExists = ({ names }: PostgresTables): string =>
 export const schemaRole = (
   database: PostgresDatabase,
   t: PostgresTables,
-  afterMigration: () => Promise<void>,
+  afterMigration: (session: Session) => Promise<void>,
 ): Schema => {
   const { layout } = database.options
   const fillings = fillingsOf(t, layout)
@@ -76,18 +76,18 @@ export const schemaRole = (
       // Most starts find nothing to do, and then nobody has to wait for the lock.
       const before = await applied()
       if (missingMigrations(ALL, before).length === 0) return schemaStatus(ALL, before)
-      const status = await database.transaction(async (session) => {
+      return database.transaction(async (session) => {
         await session.rows(lockText(t))
         if ((await session.rows(schemaExists(t))).length === 0)
           await session.rows(`CREATE SCHEMA IF NOT EXISTS ${t.schema}`)
-        for (const migration of missingMigrations(ALL, await appliedMigrations(session.rows, t))) {
+        const missing = missingMigrations(ALL, await appliedMigrations(session.rows, t))
+        for (const migration of missing) {
           await session.rows(renderMigration(migration, fillings))
           await session.rows(recordOf(t, migration))
         }
+        if (missing.length > 0) await afterMigration(session)
         return schemaStatus(ALL, await appliedMigrations(session.rows, t))
       })
-      await afterMigration()
-      return status
     },
     sql: () =>
       `CREATE SCHEMA IF NOT EXISTS ${t.schema};\n\n${printMigrations(ALL, fillings, (migration) => recordOf(t, migration), 'BEGIN')}`,

@@ -7,7 +7,7 @@ import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
 import type { PostgresDatabase } from './database.ts'
 import { type PostgresConnection, type PostgresResult, RAW_TYPES } from './driver.ts'
-import { isBroken, sqlState, storeErrorOf } from './errors.ts'
+import { isBroken, storeErrorOf } from './errors.ts'
 import { checkScope, guardHandle, newScope, type Scope } from './transaction-scope.ts'
 
 interface Known {
@@ -72,7 +72,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
       await this.#control(open, 'BEGIN')
     } catch (error) {
       this.#release(open)
-      throw storeErrorOf(error, this.#database.place)
+      throw error
     }
     const scope = newScope()
     return {
@@ -97,18 +97,14 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const name = `posthaste_${depth + 1}`
     try {
       await this.#control(open, `SAVEPOINT ${name}`)
-      try {
-        const result = await fn(this.#handle(open, child, depth + 1))
-        checkScope(child)
-        await this.#control(open, `RELEASE SAVEPOINT ${name}`)
-        return result
-      } catch (error) {
-        if (!open.broken)
-          await this.#control(open, `ROLLBACK TO SAVEPOINT ${name}; RELEASE SAVEPOINT ${name}`)
-        throw error
-      }
+      const result = await fn(this.#handle(open, child, depth + 1))
+      checkScope(child)
+      await this.#control(open, `RELEASE SAVEPOINT ${name}`)
+      return result
     } catch (error) {
-      throw storeErrorOf(error, this.#database.place)
+      // When the outer one is over its connection is somebody else's by now.
+      if (!child.ended) await this.#undo(open, name)
+      throw error
     } finally {
       child.ended = true
       scope.child = null
@@ -168,6 +164,15 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     }
   }
 
+  /** If this fails the connection is broken, and the whole transaction with it. */
+  async #undo(open: Open, savepoint: string): Promise<void> {
+    try {
+      await this.#control(open, `ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`)
+    } catch {
+      open.broken = true
+    }
+  }
+
   async #connect(): Promise<Open> {
     const database = this.#database
     let connection: PostgresConnection
@@ -190,13 +195,13 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
   }
 
   async #control(open: Open, text: string): Promise<PostgresResult> {
-    const { options } = this.#database
+    const { options, place } = this.#database
     options.onStatement?.(text)
     try {
       return resultOf(await open.connection.query({ text, query_timeout: options.queryTimeoutMs }))
     } catch (error) {
       if (isBroken(error)) open.broken = true
-      throw error
+      throw storeErrorOf(error, place)
     }
   }
 
@@ -229,7 +234,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     try {
       command = (await this.#control(open, 'COMMIT')).command
     } catch (cause) {
-      if (sqlState(cause) !== null && !isBroken(cause)) {
+      if (!open.broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {
         throw new TransactionError(
           ERROR_CODES.commitRolledBack,
           'PostgreSQL refused to commit; everything was rolled back.',

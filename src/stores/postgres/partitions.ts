@@ -1,0 +1,259 @@
+/**
+ * Partitions of `events` and `finished`: made ahead of time, dropped as a whole when nothing needs them any more.
+ *
+ * Whoever waits for a lock on a table makes everybody wait who comes after, so waits are short and tried again with
+ * growing pauses. Each change is one script: the lock, the check in a new statement that sees everything committed
+ * before the lock was given, and the change.
+ */
+import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import type { PartitionReport, PartitionRequest } from '../../core/spi/index.ts'
+import type { SqlStatement } from '../sql/sql-executor.ts'
+import type { PostgresDatabase, Row, Session } from './database.ts'
+import { type IdRange, lowestIdAt, missingRanges } from './periods.ts'
+import { tailOf } from './schema.ts'
+import { asMs, asNumber, asText, isTrue, MS } from './statements/sql-text.ts'
+import { addTotals } from './statements/totals.ts'
+import type { PostgresTables } from './tables.ts'
+
+type Partitioned = 'events' | 'finished'
+
+/** Finished rows are dropped before the events that they are about. */
+const PARTITIONED: readonly Partitioned[] = ['finished', 'events']
+
+interface Partition {
+  readonly of: Partitioned
+  /** Unquoted, without the schema. */
+  readonly table: string
+  readonly low: string
+  readonly high: string
+}
+
+/** What `migrate` makes; the maintainer goes on from there. */
+export const FIRST_LOOK_AHEAD_MS = 30 * 86_400_000
+
+/** More rows of one period in the tail are not moved at once: nothing may be locked for long. */
+const MAX_MOVED = 10_000
+const TRIES = 4
+const FIRST_PAUSE_MS = 200
+/** Attempts of dropped deliveries go in steps of this many. */
+const ATTEMPTS_STEP = 5_000
+const MAX_STEPS = 1_000
+
+/** Ours: a check under the lock found a reason to keep the partition. */
+const KEPT = 'PH001'
+
+const nameOf = (t: PostgresTables, of: Partitioned, range: IdRange): string =>
+  `${t.prefix}${of}_${range.name}`
+
+const quoted = (t: PostgresTables, table: string): string => `${t.schema}."${table}"`
+
+const listText = (
+  t: PostgresTables,
+): string => `SELECT p.relname, c.relname, pg_get_expr(c.relpartbound, c.oid)
+FROM pg_class AS p JOIN pg_namespace AS n ON n.oid = p.relnamespace
+  JOIN pg_inherits AS i ON i.inhparent = p.oid JOIN pg_class AS c ON c.oid = i.inhrelid
+WHERE n.nspname = '${t.names.schema}' AND p.relkind = 'p' AND p.relname IN ('${t.prefix}events', '${t.prefix}finished')`
+
+const NOW_TEXT = `SELECT ${asMs('clock_timestamp()')}`
+
+const BOUNDS = /FROM \('([0-9a-f-]{36})'\) TO \('([0-9a-f-]{36})'\)/
+
+/** Without the tails, which have no bounds; the lowest ones first. */
+const decode = (t: PostgresTables, rows: readonly Row[]): readonly Partition[] =>
+  rows
+    .flatMap(([parent, table, expression]): Partition[] => {
+      const [, low, high] = BOUNDS.exec(asText(expression)) ?? []
+      if (low === undefined || high === undefined) return []
+      return [
+        {
+          of: asText(parent) === `${t.prefix}events` ? 'events' : 'finished',
+          table: asText(table),
+          low,
+          high,
+        },
+      ]
+    })
+    .sort((a, b) => (a.low < b.low ? -1 : 1))
+
+/** Made apart and attached, because making it in place would lock out all readers and writers of the table. */
+const createTexts = (t: PostgresTables, of: Partitioned, range: IdRange): readonly string[] => {
+  const table = quoted(t, nameOf(t, of, range))
+  const within = `id >= '${range.low}' AND id < '${range.high}'`
+  return [
+    `CREATE TABLE ${table} (LIKE ${t[of]} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)`,
+    `WITH moved AS (DELETE FROM ${tailOf(t, of)} WHERE ${within} RETURNING *) INSERT INTO ${table} SELECT * FROM moved`,
+    `ALTER TABLE ${t[of]} ATTACH PARTITION ${table} FOR VALUES FROM ('${range.low}') TO ('${range.high}')`,
+  ]
+}
+
+/** In the transaction of the migration that made the tables; nobody else knows them yet. */
+export const firstPartitions = async (
+  session: Session,
+  t: PostgresTables,
+  period: 'day' | 'month',
+): Promise<void> => {
+  const [[now] = []] = await session.rows(NOW_TEXT)
+  const existing = decode(t, await session.rows(listText(t)))
+  for (const of of PARTITIONED) {
+    const mine = existing.filter((one) => one.of === of)
+    for (const range of missingRanges(period, asNumber(now), asNumber(now) + FIRST_LOOK_AHEAD_MS, mine)) {
+      for (const sql of createTexts(t, of, range)) await session.rows(sql)
+    }
+  }
+}
+
+export class PostgresPartitions {
+  readonly #db: PostgresDatabase
+  readonly #tables: PostgresTables
+
+  constructor(db: PostgresDatabase, tables: PostgresTables) {
+    this.#db = db
+    this.#tables = tables
+  }
+
+  async maintain(request: PartitionRequest): Promise<PartitionReport> {
+    const t = this.#tables
+    const [[[now] = []] = [], rows = []] = await this.#db.script([
+      { sql: NOW_TEXT, params: [] },
+      { sql: listText(t), params: [] },
+    ])
+    const existing = decode(t, rows)
+    const created: string[] = []
+    for (const of of PARTITIONED) {
+      const mine = existing.filter((one) => one.of === of)
+      const until = asNumber(now) + request.lookAheadMs
+      for (const range of missingRanges(this.#db.options.period, asNumber(now), until, mine)) {
+        if (await this.#create(of, range, request.lockTimeoutMs)) created.push(nameOf(t, of, range))
+      }
+    }
+    const before = lowestIdAt(asNumber(now) - request.doneOlderThanMs)
+    const dropped: string[] = []
+    const kept: { name: string; reason: string }[] = []
+    for (const of of PARTITIONED) {
+      for (const partition of existing.filter((one) => one.of === of && one.high <= before)) {
+        const reason = await this.#drop(partition, request)
+        if (reason === null) dropped.push(partition.table)
+        else kept.push({ name: partition.table, reason })
+      }
+    }
+    return { created, dropped, kept }
+  }
+
+  /** False: it was not made this time, and a warning says why. Its rows go to the tail in the meantime. */
+  async #create(of: Partitioned, range: IdRange, lockTimeoutMs: number): Promise<boolean> {
+    const t = this.#tables
+    const [[crowded] = []] = await this.#db.rows(
+      `SELECT count(*) > ${MAX_MOVED} FROM (SELECT 1 FROM ${tailOf(t, of)} WHERE id >= $1::uuid AND id < $2::uuid LIMIT ${MAX_MOVED + 1}) AS x`,
+      [range.low, range.high],
+    )
+    const reason = isTrue(crowded)
+      ? `more than ${MAX_MOVED} of its rows are in the tail already`
+      : await this.#change(
+          createTexts(t, of, range).map((sql) => ({ sql, params: [] })),
+          lockTimeoutMs,
+        )
+    if (reason === null) return true
+    this.#db.context.logger.log('warn', 'a partition could not be made; its rows go to the tail', {
+      partition: nameOf(t, of, range),
+      reason,
+    })
+    return false
+  }
+
+  /** Null when it is gone, else why it stays. */
+  async #drop(partition: Partition, request: PartitionRequest): Promise<string | null> {
+    const t = this.#tables
+    const check = this.#check(partition, request.doneOlderThanMs)
+    // Asked without a lock first: most that are kept are kept for long, and nobody should wait for that.
+    const [[found] = []] = await this.#db.rows(`SELECT ${check}`)
+    if (found !== null) return asText(found)
+    const totals = await this.#totals(partition)
+    const reason = await this.#change(
+      [
+        {
+          sql: `LOCK TABLE ONLY ${t[partition.of]}, ONLY ${quoted(t, partition.table)} IN ACCESS EXCLUSIVE MODE`,
+          params: [],
+        },
+        { sql: dropText(check, quoted(t, partition.table)), params: [] },
+        ...totals,
+      ],
+      request.lockTimeoutMs,
+    )
+    if (reason === null && partition.of === 'finished') await this.#removeAttempts(partition)
+    return reason
+  }
+
+  /** An expression: null, or the reason to keep the partition. */
+  #check({ of, table, low, high }: Partition, retentionMs: number): string {
+    const t = this.#tables
+    const about = `event_id >= '${low}' AND event_id < '${high}'`
+    if (of === 'finished') {
+      const recent = `finished_at > clock_timestamp() - ${retentionMs}::float8 * ${MS}`
+      return `CASE WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE ${recent}) THEN 'it has deliveries that finished within the retention' END`
+    }
+    return `CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} WHERE ${about}) THEN 'it has events with unfinished or dead deliveries'
+  WHEN EXISTS (SELECT 1 FROM ${t.finished} WHERE ${about}) THEN 'it has events whose finished deliveries are still kept' END`
+  }
+
+  /**
+   * What the running totals lose with the partition. Counted before the lock: whatever finishes from now on is
+   * recent, and then the check under the lock keeps the partition.
+   */
+  async #totals({ of, table }: Partition): Promise<readonly SqlStatement[]> {
+    if (of === 'events') return []
+    const rows = await this.#db.rows(
+      `SELECT destination, count(*) FILTER (WHERE status = 1), count(*) FILTER (WHERE status = 4) FROM ${quoted(this.#tables, table)} GROUP BY destination`,
+    )
+    if (rows.length === 0) return []
+    const less = rows.map(([destination, done, discarded]) => ({
+      destination: asText(destination),
+      done: -asNumber(done),
+      discarded: -asNumber(discarded),
+    }))
+    const from =
+      'SELECT destination, done, discarded FROM json_to_recordset($1::json) AS r(destination text, done bigint, discarded bigint)'
+    return [{ sql: addTotals(this.#tables, from), params: [JSON.stringify(less)] }]
+  }
+
+  /** Null when it was done; a reason when it has to wait for another time. */
+  async #change(statements: readonly SqlStatement[], lockTimeoutMs: number): Promise<string | null> {
+    const timeout = { sql: `SET LOCAL lock_timeout = ${Math.max(1, Math.floor(lockTimeoutMs))}`, params: [] }
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#db.scriptOnce([timeout, ...statements])
+        return null
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error
+        const { sqlState } = error.detail
+        if (sqlState === KEPT) return (error.cause as Error).message
+        // Somebody else has made it, or dropped it, at the same time.
+        if (sqlState === '42P07' || sqlState === '42P01') return 'another process was faster'
+        // Rows of its time came into the tail after they were moved.
+        const isPassing = error.code === ERROR_CODES.storeBusy || sqlState === '23514'
+        if (!isPassing) throw error
+        if (tries >= TRIES) return 'transactions that use the table did not leave room for it'
+      }
+      await this.#db.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + this.#db.context.runtime.random()))
+    }
+  }
+
+  /** Attempts have no partitions. Those of deliveries that are still there stay. */
+  async #removeAttempts({ low, high }: Partition): Promise<void> {
+    const t = this.#tables
+    const sql = `DELETE FROM ${t.attempts} WHERE (delivery_id, attempt) IN (
+  SELECT a.delivery_id, a.attempt FROM ${t.attempts} AS a WHERE a.delivery_id >= $1::uuid AND a.delivery_id < $2::uuid
+    AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.id = a.delivery_id) LIMIT ${ATTEMPTS_STEP}) RETURNING 1`
+    for (let step = 0; step < MAX_STEPS; step++) {
+      if ((await this.#db.rows(sql, [low, high])).length < ATTEMPTS_STEP) return
+    }
+  }
+}
+
+/** The check is a new statement, so it sees whatever was committed before the lock was given. */
+const dropText = (check: string, table: string): string => `DO $do$
+DECLARE reason text;
+BEGIN
+  SELECT ${check} INTO reason;
+  IF reason IS NOT NULL THEN RAISE EXCEPTION '%', reason USING ERRCODE = '${KEPT}'; END IF;
+  DROP TABLE ${table};
+END $do$`

@@ -1,0 +1,141 @@
+/** What only shows when two do something at once: fences, holders of a key, lanes. Every wait is a lock that somebody has. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createWorld, untilBlocking, untilWaiting, type World } from './postgres-words.ts'
+import { newPostgresUrl } from './servers.ts'
+
+let world: World
+
+beforeEach(async () => {
+  world = await createWorld(newPostgresUrl())
+})
+
+afterEach(() => world.close())
+
+const lockDelivery = (id: string) =>
+  world.hand.query(`BEGIN; SELECT 1 FROM ${world.schema}.deliveries WHERE id = '${id}' FOR UPDATE`)
+
+/** A settle that is under way: it has its worker's row, and waits for a delivery that somebody else has. */
+const settleUnderWay = async (leaseMs: number) => {
+  const { t } = world
+  const worker = await t.worker({ leaseMs })
+  const published = await t.publish()
+  await lockDelivery(published.delivery.id)
+  const settled = t.done(published, worker.right)
+  await untilBlocking(world.url, world.hand)
+  return { worker, published, settled }
+}
+
+describe('fences', () => {
+  it('a fence waits for a settle that is under way, which then counts', async () => {
+    const { t } = world
+    const { worker, published, settled } = await settleUnderWay(1)
+    const other = await t.worker()
+    let surveyed = false
+    const survey = t.store.lanes.survey(other.id, ['alpha']).then(() => {
+      surveyed = true
+    })
+    await untilWaiting(world, 2)
+    expect(surveyed).toBe(false)
+    await world.hand.query('COMMIT')
+    expect((await settled).lost).toEqual([])
+    await survey
+    expect(await t.status(published)).toBe('done')
+    expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(false)
+  })
+
+  it('a settle waits for a fence that is under way, and is then lost', async () => {
+    const { t } = world
+    const worker = await t.worker()
+    const published = await t.publish()
+    await world.hand.query(`BEGIN; SELECT 1 FROM ${world.schema}.workers WHERE id = '${worker.id}' FOR UPDATE;
+      UPDATE ${world.schema}.workers SET fenced = true WHERE id = '${worker.id}'`)
+    const settled = t.done(published, worker.right)
+    await untilBlocking(world.url, world.hand)
+    await world.hand.query('COMMIT')
+    expect((await settled).lost).toEqual([published.delivery.id])
+    expect(await t.status(published)).toBe('pending')
+  })
+
+  it.each(['retry', 'dead', 'release'] as const)('%s waits for a fence like done does', async (outcome) => {
+    const { t } = world
+    const worker = await t.worker()
+    const published = await t.publish()
+    await world.hand.query(`BEGIN; SELECT 1 FROM ${world.schema}.workers WHERE id = '${worker.id}' FOR UPDATE;
+      UPDATE ${world.schema}.workers SET fenced = true WHERE id = '${worker.id}'`)
+    const settled = t[outcome](published, worker.right)
+    await untilBlocking(world.url, world.hand)
+    await world.hand.query('COMMIT')
+    expect((await settled).lost).toEqual([published.delivery.id])
+  })
+
+  it('a worker renews its lease while it settles', async () => {
+    const { worker, settled } = await settleUnderWay(60_000)
+    expect(await world.t.store.lanes.renew(worker.id, 60_000)).toBe(true)
+    await world.hand.query('COMMIT')
+    expect((await settled).lost).toEqual([])
+  })
+
+  it('a lane that somebody took in the meantime is not taken again', async () => {
+    const { t } = world
+    await t.declare('alpha')
+    const me = await t.worker()
+    // Another worker, unknown to the snapshot of our take, gets the lane while the take waits for its own row.
+    await world.hand.query(`BEGIN; SELECT 1 FROM ${world.schema}.workers WHERE id = '${me.id}' FOR UPDATE`)
+    const taken = t.store.lanes.take(me.id, 'alpha', 1)
+    await untilBlocking(world.url, world.hand)
+    const other = await t.worker()
+    const theirs = await t.store.lanes.take(other.id, 'alpha', 64)
+    expect(theirs.length).toBe(64)
+    await world.hand.query('COMMIT')
+    expect(await taken).toEqual([])
+  })
+})
+
+describe('holders of a key', () => {
+  it('what is held while its holder is settled goes on with it', async () => {
+    const { t } = world
+    const me = await t.worker()
+    const head = await t.publish({ key: 'k' })
+    await t.retry(head, me.right)
+    const follower = await t.publish({ key: 'k' })
+    await lockDelivery(follower.delivery.id)
+    // The hold has locked the head and waits for the follower; the settle of the head waits for the hold.
+    const held = t.store.queue.hold(me.id, 'alpha', [follower.delivery.id])
+    await untilBlocking(world.url, world.hand)
+    const settled = t.done(head, me.right)
+    await untilWaiting(world, 2)
+    await world.hand.query('COMMIT')
+    expect(await held).toEqual([follower.delivery.id])
+    expect((await settled).promoted).toEqual(['alpha'])
+    expect(await t.status(follower)).toBe('pending')
+  })
+
+  it('what is settled while it is about to hold others holds nothing', async () => {
+    const { t } = world
+    const me = await t.worker()
+    const head = await t.publish({ key: 'k' })
+    await t.retry(head, me.right)
+    const follower = await t.publish({ key: 'k' })
+    await world.hand.query(`BEGIN; DELETE FROM ${world.schema}.deliveries WHERE id = '${head.delivery.id}'`)
+    const held = t.store.queue.hold(me.id, 'alpha', [follower.delivery.id])
+    await untilBlocking(world.url, world.hand)
+    await world.hand.query('COMMIT')
+    expect(await held).toEqual([])
+    expect(await t.status(follower)).toBe('pending')
+  })
+
+  it('two that end the last two holders at once do not leave the rest waiting', async () => {
+    const { t } = world
+    const me = await t.worker()
+    for (let round = 0; round < 10; round++) {
+      const key = `k${round}`
+      const [first, second] = [await t.publish({ key }), await t.publish({ key })]
+      await t.retry(first, me.right)
+      await t.retry(second, me.right)
+      const last = await t.publish({ key })
+      await t.store.queue.hold(me.id, 'alpha', [last.delivery.id])
+      await Promise.all([t.done(first, me.right), t.done(second, me.right)])
+      expect(await t.status(last)).toBe('pending')
+    }
+  })
+})
