@@ -30,6 +30,8 @@ const fillingsOf = (t: PostgresTables, layout: PostgresLayout): Fillings => ({
   schema: t.schema,
   prefix: t.prefix,
   by_id: layout === 'partitioned' ? ' PARTITION BY RANGE (id)' : '',
+  // Tables with partitions have no pages of their own, and no settings about them.
+  keep_pages: layout === 'partitioned' ? '' : ' WITH (vacuum_truncate = false)',
   tails: layout === 'partitioned' ? `\n${tails(t)}` : '',
 })
 

@@ -34,7 +34,7 @@ CREATE TABLE {schema}."{prefix}events" (
   payload_bytes  bytea,
   CONSTRAINT "{prefix}events_pkey" PRIMARY KEY (id),
   CONSTRAINT "{prefix}events_one_payload" CHECK (num_nonnulls(payload, payload_bytes) = 1)
-){by_id};
+){by_id}{keep_pages};
 
 -- For the reconciler: events by the routes they were published with.
 CREATE INDEX "{prefix}events_routes" ON {schema}."{prefix}events" (routes_version, seq);
@@ -42,7 +42,8 @@ CREATE INDEX "{prefix}events_routes" ON {schema}."{prefix}events" (routes_versio
 CREATE INDEX "{prefix}events_other_ids" ON {schema}."{prefix}events" (created_at) WHERE substr(id::text, 15, 1) <> '7';
 
 -- Work that is not finished: 0 pending, 2 retry, 3 dead, 5 scheduled, 6 held. Finished rows leave this table.
--- Most rows are inserted, read and removed, so the table is vacuumed early and its dead rows stay few.
+-- Most rows are inserted, read and removed, so the table is vacuumed early and its dead rows stay few. It is not
+-- made shorter, which would lock everybody out, and for the reason at the end of this file.
 CREATE TABLE {schema}."{prefix}deliveries" (
   id           uuid        NOT NULL,
   event_id     uuid        NOT NULL,
@@ -71,7 +72,8 @@ CREATE TABLE {schema}."{prefix}deliveries" (
   autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_limit = 2000,
   autovacuum_analyze_scale_factor = 0.05,
-  autovacuum_analyze_threshold = 1000
+  autovacuum_analyze_threshold = 1000,
+  vacuum_truncate = false
 );
 
 CREATE UNIQUE INDEX "{prefix}deliveries_identity" ON {schema}."{prefix}deliveries" (event_id, destination, run);
@@ -82,7 +84,9 @@ CREATE INDEX "{prefix}deliveries_due" ON {schema}."{prefix}deliveries" (destinat
 -- pending rows, and looking for its holder must not walk through them.
 CREATE INDEX "{prefix}deliveries_keys" ON {schema}."{prefix}deliveries" (destination, key, seq) WHERE status = 0 AND key IS NOT NULL;
 CREATE INDEX "{prefix}deliveries_holders" ON {schema}."{prefix}deliveries" (destination, key, status, seq) WHERE holds_key;
-CREATE INDEX "{prefix}deliveries_aside" ON {schema}."{prefix}deliveries" (status, id) WHERE status IN (2, 3, 5, 6);
+-- For pages and counts of what is not pending. Written so that only statements which repeat it can use it: while
+-- there are few such rows the planner would take it for an index as good as those above, and remember that.
+CREATE INDEX "{prefix}deliveries_aside" ON {schema}."{prefix}deliveries" (status, id) WHERE status + 0 > 0;
 CREATE INDEX "{prefix}deliveries_blocking" ON {schema}."{prefix}deliveries" (destination, seq) WHERE status = 3 AND holds_key AND NOT parked;
 CREATE INDEX "{prefix}deliveries_dead" ON {schema}."{prefix}deliveries" (settled_at) WHERE status = 3;
 
@@ -103,7 +107,7 @@ CREATE TABLE {schema}."{prefix}finished" (
   key         text        COLLATE "C",
   settled_by  text        COLLATE "C",
   CONSTRAINT "{prefix}finished_pkey" PRIMARY KEY (id)
-){by_id};
+){by_id}{keep_pages};
 
 CREATE INDEX "{prefix}finished_identity" ON {schema}."{prefix}finished" (event_id, destination, run);
 CREATE INDEX "{prefix}finished_at" ON {schema}."{prefix}finished" (finished_at);
@@ -284,6 +288,20 @@ BEGIN
   RETURN new_id;
 END
 $body$;
+
+-- The server remembers the plans of prepared statements. One that was made while a table was empty would read it
+-- from end to end, and go on doing so when it is full. What counts for the planner are the table's pages, so each
+-- table gets a few, by rows that are removed again.
+INSERT INTO {schema}."{prefix}events" (id, occurred_at, created_at, version, routes_version, size, type, content_type, payload)
+SELECT gen_random_uuid(), now(), now(), 1, 0, 0, '', '', to_json(repeat('x', 1900)) FROM generate_series(1, 256);
+INSERT INTO {schema}."{prefix}deliveries" (id, event_id, seq, available_at, created_at, size, run, lane, status, destination, settled_by)
+SELECT gen_random_uuid(), gen_random_uuid(), n, now(), now(), 0, 1, 0, 0, '', repeat('x', 1900) FROM generate_series(1, 256) AS n;
+INSERT INTO {schema}."{prefix}finished" (id, event_id, seq, created_at, finished_at, size, run, attempts, suspicions, lane, status, destination, settled_by)
+SELECT gen_random_uuid(), gen_random_uuid(), n, now(), now(), 0, 1, 0, 0, 0, 1, '', repeat('x', 1900) FROM generate_series(1, 256) AS n;
+DELETE FROM {schema}."{prefix}events";
+DELETE FROM {schema}."{prefix}deliveries";
+DELETE FROM {schema}."{prefix}finished";
+SELECT setval('{schema}."{prefix}events_seq"', 1, false);
 `,
   },
 ] as const

@@ -8,7 +8,7 @@ import type { CleanupRequest, CleanupResult } from '../../../core/spi/index.ts'
 import type { PostgresDatabase, Row, Session } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { noteKeys, promoteNoted } from './hold.ts'
-import { asMs, asNumber, asText, idList, isTrue, MS, NOW, sqlText } from './sql-text.ts'
+import { ASIDE, asMs, asNumber, asText, idList, isTrue, MS, NOW, sqlText } from './sql-text.ts'
 import { addTotals, sumUpStatement } from './totals.ts'
 
 const ago = (param: string): string => `${NOW} - ${param}::float8 * ${MS}`
@@ -80,7 +80,7 @@ const ORPHANS = sqlText(
 /** Their holder promotes them. If somebody removed it by hand, this does: nothing may wait for ever. */
 const HELD = sqlText((t) =>
   noteKeys(
-    `(SELECT DISTINCT destination, key FROM (SELECT destination, key FROM ${t.deliveries} WHERE status = 6 LIMIT $1::int) AS h) AS k`,
+    `(SELECT DISTINCT destination, key FROM (SELECT destination, key FROM ${t.deliveries} AS d WHERE status = 6 AND ${ASIDE} LIMIT $1::int) AS h) AS k`,
   ),
 )
 

@@ -2,12 +2,12 @@
 import type { HotClaim } from '../../../core/spi/index.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
-import { asText, idList, MS, NOW, sqlText } from './sql-text.ts'
+import { asText, idList, MS, NOW, PENDING, sqlText } from './sql-text.ts'
 
 /** Each row's token is looked up by its id: a join with the list might read the whole table. */
 const EXTEND = sqlText(
-  (t) => `UPDATE ${t.deliveries} SET available_at = ${NOW} + $1::float8 * ${MS}
-WHERE id = ANY($2::uuid[]) AND token = ($3::jsonb ->> id::text) AND status = 0 RETURNING id, token`,
+  (t) => `UPDATE ${t.deliveries} AS d SET available_at = ${NOW} + $1::float8 * ${MS}
+WHERE id = ANY($2::uuid[]) AND token = ($3::jsonb ->> id::text) AND ${PENDING} RETURNING id, token`,
 )
 
 export const extend = async (

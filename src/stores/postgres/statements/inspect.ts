@@ -13,6 +13,7 @@ import type { PostgresTables } from '../tables.ts'
 import { decodeView, viewSelect } from './delivery-view.ts'
 import { decodeEvent, EVENT_FIELDS } from './event-row.ts'
 import {
+  ASIDE,
   asMs,
   asNumber,
   asText,
@@ -95,7 +96,7 @@ export const event = async (
 /** Pending rows are counted in the index that reads use, the others in the one that has only them. */
 const COUNTS = sqlText(
   (t) => `SELECT destination, 0, count(*) FROM ${t.deliveries} WHERE status = 0 GROUP BY destination
-UNION ALL SELECT destination, status, count(*) FROM ${t.deliveries} WHERE status IN (2, 3, 5, 6) GROUP BY destination, status
+UNION ALL SELECT destination, status, count(*) FROM ${t.deliveries} AS d WHERE ${ASIDE} GROUP BY destination, status
 UNION ALL SELECT name, 0, 0 FROM ${t.destinations}`,
 )
 
@@ -162,7 +163,7 @@ const BLOCKED = sqlText(
     + (SELECT count(*) FROM ${t.deliveries} AS r WHERE r.destination = d.destination AND r.key = d.key AND r.seq > d.seq
       AND r.holds_key AND r.status IN (0, 6)) AS waiting
   FROM ${t.deliveries} AS d
-  WHERE d.status IN (2, 3) AND d.holds_key AND ($1::text IS NULL OR d.destination = $1)
+  WHERE d.status IN (2, 3) AND ${ASIDE} AND d.holds_key AND ($1::text IS NULL OR d.destination = $1)
     AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
       AND h.holds_key AND h.status IN (2, 3) AND h.seq < d.seq)
 ) AS heads WHERE waiting > 0 LIMIT $2::int`,

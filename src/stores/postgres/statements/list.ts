@@ -10,7 +10,7 @@ import type { SqlValue } from '../../sql/sql-executor.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { decodeView, viewSelect } from './delivery-view.ts'
-import { MS, NOW } from './sql-text.ts'
+import { ASIDE, MS, NOW } from './sql-text.ts'
 
 const UNFINISHED: readonly DeliveryStatus[] = ['pending', 'retry', 'dead', 'scheduled', 'held']
 const FINISHED: readonly DeliveryStatus[] = ['done', 'discarded']
@@ -29,7 +29,9 @@ const walksOf = (wanted: ReadonlySet<DeliveryStatus>): readonly Walk[] => {
     `d.status IN (${statuses.map((status) => DELIVERY_STATUS[status]).join(', ')})`
   const walks: Walk[] = []
   if (unfinished.includes('pending')) walks.push({ table: 'deliveries', where: either(unfinished) })
-  else for (const status of unfinished) walks.push({ table: 'deliveries', where: code(status) })
+  else
+    for (const status of unfinished)
+      walks.push({ table: 'deliveries', where: `${code(status)} AND ${ASIDE}` })
   if (finished.includes('done')) walks.push({ table: 'finished', where: either(finished) })
   else if (finished.length > 0) walks.push({ table: 'finished', where: code('discarded') })
   return walks

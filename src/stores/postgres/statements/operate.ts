@@ -9,7 +9,7 @@ import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { noteKeys, promoteNoted } from './hold.ts'
 import { EVENT_COLUMNS, EVENT_RECORD, eventRecord, eventValues } from './insert.ts'
-import { asNumber, asText, idList, NOW, sqlText } from './sql-text.ts'
+import { ASIDE, asNumber, asText, idList, NOW, sqlText } from './sql-text.ts'
 import { addTotals } from './totals.ts'
 
 /** After an operator's discard as many rows of a key go on at once as a settle would let. */
@@ -107,7 +107,7 @@ export const redrive = async (
   act: OperatorAct,
   newId: () => string,
 ): Promise<number> => {
-  const ids = await select(db, t, 'deliveries', target, 'd.status = 3', 'd.seq')
+  const ids = await select(db, t, 'deliveries', target, `d.status = 3 AND ${ASIDE}`, 'd.seq')
   const params = [...auditParams('redrive', target, act), idList(ids), newIdsOf(ids, newId)]
   return countOf(await db.rows(REDRIVE(t), params))
 }

@@ -18,6 +18,7 @@ import {
   MS,
   msBetween,
   NOW,
+  PENDING,
   sqlText,
 } from './sql-text.ts'
 
@@ -148,7 +149,7 @@ const textFor = (limit: number): ((t: PostgresTables) => string) => {
 const BY_IDS = sqlText(
   (t) => `SELECT 1, 0, ${DELIVERY_FIELDS}, ${behind(t)}, true, ${EVENT_FIELDS}
 FROM ${t.deliveries} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id
-WHERE d.id = ANY($1::uuid[]) AND d.destination = $2 AND d.status = 0 AND d.available_at <= ${NOW}
+WHERE d.id = ANY($1::uuid[]) AND d.destination = $2 AND ${PENDING} AND d.available_at <= ${NOW}
 ORDER BY d.seq`,
 )
 

@@ -32,6 +32,15 @@ export const sqlText = (build: (tables: PostgresTables) => string): ((tables: Po
   }
 }
 
+/** What is not pending, as the index of such rows has it; `d` is the delivery. */
+export const ASIDE = 'd.status + 0 > 0'
+
+/**
+ * Pending, of a row that is looked up by its id. Written so that the indexes of pending rows do not offer
+ * themselves: while there are few of those the planner would take them for as good as the primary key.
+ */
+export const PENDING = 'd.status + 0 = 0'
+
 /** A list of ids for `= ANY($n::uuid[])`, sorted, so that concurrent statements lock rows in the same order. */
 export const idList = (ids: readonly string[]): string => `{${[...ids].sort().join(',')}}`
 
