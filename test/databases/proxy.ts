@@ -1,0 +1,180 @@
+/**
+ * A TCP connection that can be made to fail: stands between a client and a server, and does to both what networks
+ * do. What it does applies at once to open and to new connections.
+ */
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+/** `silent`: connections are accepted, and nothing is carried in either direction. */
+type Mode = 'pass' | 'silent' | 'refuse'
+
+const NEVER = (): void => undefined
+
+interface Pair {
+  readonly number: number
+  readonly client: Socket
+  readonly server: Socket
+  /** Carries nothing any more, and neither end hears of the other's. */
+  silent: boolean
+  /** The client sent the awaited text: whatever the server answers does not arrive. */
+  doomed: boolean
+}
+
+interface Trap {
+  readonly text: string
+  readonly when: 'before' | 'after'
+  readonly sprung: () => void
+}
+
+export interface Proxy extends AsyncDisposable {
+  /** The server's address, through here. */
+  readonly url: string
+  /** Numbers of the connections that the client has open now. */
+  readonly open: readonly number[]
+  /** Numbers of those on which something was swallowed. */
+  readonly swallowed: ReadonlySet<number>
+  /** New connections work; those that are silent stay so. */
+  pass(): void
+  refuse(): void
+  /** All connections, open and new, carry nothing any more, and do not end. */
+  goSilent(): void
+  /** Every open connection ends with a reset. */
+  cut(): void
+  /**
+   * Once: the connection on which the client sends `text` is cut, either before the server sees the text or
+   * after the server has answered it, without the client hearing the answer. Resolves when that has happened.
+   */
+  cutAt(text: string, when: Trap['when']): Promise<void>
+  /** Called with everything that clients send from now on; connections are counted from one. */
+  onSent(listener: (connection: number, data: string) => void): void
+}
+
+const reset = ({ client, server }: Pair): void => {
+  client.resetAndDestroy()
+  server.resetAndDestroy()
+}
+
+class TcpProxy {
+  readonly #target: { readonly host: string; readonly port: number }
+  readonly #pairs = new Set<Pair>()
+  readonly #server = createServer((client) => this.#accept(client))
+  #mode: Mode = 'pass'
+  #trap: Trap | null = null
+  #count = 0
+  readonly swallowed = new Set<number>()
+  onSent: (connection: number, data: string) => void = NEVER
+
+  constructor(target: { readonly host: string; readonly port: number }) {
+    this.#target = target
+  }
+
+  get open(): number[] {
+    return [...this.#pairs].filter(({ client }) => !client.destroyed).map(({ number }) => number)
+  }
+
+  async listen(): Promise<number> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject).listen(0, '127.0.0.1', resolve)
+    })
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  set(mode: Mode): void {
+    this.#mode = mode
+    if (mode === 'silent') for (const pair of this.#pairs) pair.silent = true
+  }
+
+  cut(): void {
+    for (const pair of this.#pairs) reset(pair)
+  }
+
+  cutAt(text: string, when: Trap['when']): Promise<void> {
+    return new Promise((sprung) => {
+      this.#trap = { text, when, sprung }
+    })
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve))
+    this.cut()
+    await closed
+  }
+
+  #accept(client: Socket): void {
+    if (this.#mode === 'refuse') {
+      client.resetAndDestroy()
+      return
+    }
+    const server = connect({ ...this.#target, noDelay: true })
+    const pair: Pair = {
+      number: ++this.#count,
+      client,
+      server,
+      silent: this.#mode === 'silent',
+      doomed: false,
+    }
+    this.#pairs.add(pair)
+    client.setNoDelay(true)
+    client.on('data', (data) => this.#fromClient(pair, data))
+    server.on('data', (data) => this.#fromServer(pair, data))
+    for (const [end, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      // A reset is what this is for; the other end hears of it by the close.
+      end.on('error', NEVER)
+      end.on('close', () => {
+        if (!pair.silent) other.destroy()
+        if (other.destroyed) this.#pairs.delete(pair)
+      })
+    }
+  }
+
+  #fromClient(pair: Pair, data: Buffer): void {
+    if (pair.silent) {
+      this.swallowed.add(pair.number)
+      return
+    }
+    this.onSent(pair.number, data.toString('latin1'))
+    const trap = this.#trap
+    if (trap !== null && data.includes(trap.text)) {
+      this.#trap = null
+      if (trap.when === 'before') {
+        reset(pair)
+        trap.sprung()
+        return
+      }
+      pair.doomed = true
+      pair.server.once('data', () => trap.sprung())
+    }
+    pair.server.write(data)
+  }
+
+  #fromServer(pair: Pair, data: Buffer): void {
+    if (pair.silent) return
+    if (pair.doomed) reset(pair)
+    else pair.client.write(data)
+  }
+}
+
+export const startProxy = async (serverUrl: string): Promise<Proxy> => {
+  const url = new URL(serverUrl)
+  const proxy = new TcpProxy({ host: url.hostname, port: Number(url.port) })
+  url.port = String(await proxy.listen())
+  url.hostname = '127.0.0.1'
+  return {
+    url: url.href,
+    get open() {
+      return proxy.open
+    },
+    swallowed: proxy.swallowed,
+    pass: () => proxy.set('pass'),
+    refuse: () => proxy.set('refuse'),
+    goSilent: () => proxy.set('silent'),
+    cut: () => proxy.cut(),
+    cutAt: (text, when) => proxy.cutAt(text, when),
+    onSent: (listener) => {
+      proxy.onSent = listener
+    },
+    [Symbol.asyncDispose]: () => proxy.close(),
+  }
+}
