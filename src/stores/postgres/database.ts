@@ -8,7 +8,6 @@ import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
 import {
-  loadDriver,
   type PostgresConnection,
   type PostgresPool,
   type PostgresQuery,
@@ -17,6 +16,7 @@ import {
 } from './driver.ts'
 import { isBroken, isConflict, isLostStatement, storeErrorOf } from './errors.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
+import { openPools, type Pools } from './pools.ts'
 import { scriptOf } from './script.ts'
 
 /** Columns in order, each as the server's text or null. */
@@ -34,8 +34,7 @@ const OLDEST_SERVER = 130_000
 
 interface OpenState {
   readonly context: StoreContext
-  readonly pool: PostgresPool<PostgresConnection>
-  readonly own: boolean
+  readonly pools: Pools
   readonly onError: (error: Error) => void
   prepare: boolean
 }
@@ -83,8 +82,9 @@ export class PostgresDatabase {
     return this.#opened().context
   }
 
-  get pool(): PostgresPool<PostgresConnection> {
-    return this.#opened().pool
+  /** For the application's transactions; what the store says for itself goes another way. */
+  get transactionPool(): PostgresPool<PostgresConnection> {
+    return this.#opened().pools.forTransactions
   }
 
   open(context: StoreContext): Promise<void> {
@@ -100,11 +100,7 @@ export class PostgresDatabase {
     const state = this.#state
     if (state === null) return
     this.#state = null
-    state.pool.removeListener('error', state.onError)
-    if (!state.own) return
-    // A connection that breaks while the pool ends is nobody's problem any more.
-    state.pool.on('error', () => undefined)
-    await state.pool.end()
+    await this.#leave(state)
   }
 
   /** The name to prepare a text under; undefined where prepared statements are not to be relied on. */
@@ -195,7 +191,7 @@ export class PostgresDatabase {
     state: OpenState,
     work: (connection: PostgresConnection) => Promise<T>,
   ): Promise<T> {
-    const connection = await state.pool.connect()
+    const connection = await state.pools.forStore.connect()
     // A connection that breaks while we have it says so here as well; without a listener the process would end.
     connection.on('error', state.onError)
     let broken = false
@@ -233,35 +229,27 @@ export class PostgresDatabase {
   }
 
   async #open(context: StoreContext): Promise<void> {
-    const { source } = this.options
-    const own = !('pool' in source)
-    const pool = 'pool' in source ? (source.pool as PostgresPool<PostgresConnection>) : await this.#ownPool()
+    const pools = await openPools(this.options)
     const onError = (error: Error): void => {
       context.logger.log('warn', 'a connection to PostgreSQL broke', { error: error.message })
     }
-    pool.on('error', onError)
-    const state: OpenState = { context, pool, own, onError, prepare: this.options.prepare ?? false }
+    for (const pool of pools.all) pool.on('error', onError)
+    const state: OpenState = { context, pools, onError, prepare: this.options.prepare ?? false }
     try {
       const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(connection))
       state.prepare = this.options.prepare ?? isDirect
       this.#state = state
     } catch (error) {
-      pool.removeListener('error', onError)
-      if (own) await pool.end().catch(() => undefined)
+      await this.#leave(state).catch(() => undefined)
       throw storeErrorOf(error, this.place)
     }
   }
 
-  async #ownPool(): Promise<PostgresPool<PostgresConnection>> {
-    const { source } = this.options
-    if ('pool' in source) return source.pool as PostgresPool<PostgresConnection>
-    const { Pool } = await loadDriver()
-    return new Pool({
-      connectionString: source.connectionString,
-      max: source.poolSize,
-      connectionTimeoutMillis: 10_000,
-      keepAlive: true,
-    })
+  async #leave({ pools, onError }: OpenState): Promise<void> {
+    // A connection that breaks while its pool ends is nobody's problem any more.
+    for (const pool of pools.own) pool.on('error', () => undefined)
+    for (const pool of pools.all) pool.removeListener('error', onError)
+    await Promise.all(pools.own.map((pool) => pool.end()))
   }
 
   /**

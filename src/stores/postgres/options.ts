@@ -28,20 +28,25 @@ interface CommonOptions {
 }
 
 export interface PostgresPoolOptions<Pool extends PostgresPool<object>> extends CommonOptions {
-  /** Your own pool of `pg`; the store never ends it. */
+  /** Your own pool of `pg`, for transactions; the store never ends it. */
   readonly pool: Pool
+  /**
+   * Most connections of the pool that the store makes beside yours, with the same settings, for its own statements:
+   * handlers that hold all of yours do not keep it from working. Default 4; 2 to 1,000.
+   */
+  readonly poolSize?: number
 }
 
 export interface PostgresUrlOptions extends CommonOptions {
-  /** `postgres://user:password@host/database`; the store makes a pool of its own with the package `pg`. */
+  /** `postgres://user:password@host/database`; the store makes pools of its own with the package `pg`. */
   readonly connectionString: string
-  /** Most connections of that pool. Default 10; 2 to 1,000. */
+  /** Most connections; up to four of them, but at most half, are for the store's own statements. Default 10; 2 to 1,000. */
   readonly poolSize?: number
 }
 
 export interface ResolvedPostgresOptions {
   readonly source:
-    | { readonly pool: PostgresPool<object> }
+    | { readonly pool: PostgresPool<object>; readonly poolSize: number }
     | { readonly connectionString: string; readonly poolSize: number }
   readonly schema: string
   readonly prefix: string
@@ -127,9 +132,7 @@ const checkSource = (
       poolSize: checkWhole('poolSize', poolSize ?? 10, 2, 1_000),
     }
   }
-  if (poolSize !== undefined)
-    refuse('poolSize', poolSize, 'belongs to connectionString; your pool has its own')
-  return { pool: checkPool(pool) }
+  return { pool: checkPool(pool), poolSize: checkWhole('poolSize', poolSize ?? 4, 2, 1_000) }
 }
 
 export const resolvePostgresOptions = (

@@ -177,7 +177,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const database = this.#database
     let connection: PostgresConnection
     try {
-      connection = await database.pool.connect()
+      connection = await database.transactionPool.connect()
     } catch (error) {
       throw storeErrorOf(error, database.place)
     }

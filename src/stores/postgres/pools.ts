@@ -1,0 +1,72 @@
+/**
+ * Two pools, so that transactions of the application, and handlers that hold connections, cannot keep the store
+ * from renewing its leases and writing what was delivered: it would lose its lanes while it waits.
+ */
+import { loadDriver, type PostgresConnection, type PostgresPool } from './driver.ts'
+import type { ResolvedPostgresOptions } from './options.ts'
+
+type Pool = PostgresPool<PostgresConnection>
+
+export interface Pools {
+  readonly forStore: Pool
+  readonly forTransactions: Pool
+  /** Each once. */
+  readonly all: readonly Pool[]
+  /** Those that the store made, and ends. */
+  readonly own: readonly Pool[]
+}
+
+/** Of a pool that the store makes from an address, this many connections at most are its own. */
+const OWN_CONNECTIONS = 4
+/** A place that takes the connection and says nothing is given up after this. */
+const CONNECT_TIMEOUT_MS = 10_000
+
+/** What a pool of pg says of itself. */
+interface KnownPool extends Pool {
+  readonly options?: { readonly connectionTimeoutMillis?: number; readonly keepAlive?: boolean }
+  readonly Client?: unknown
+}
+
+/** Another one with the same settings; null where the pool does not say how it was made, or pg is out of reach. */
+const poolLike = async (
+  { options, Client }: KnownPool,
+  max: number,
+  connectTimeoutMs: number,
+): Promise<Pool | null> => {
+  if (typeof options !== 'object' || options === null) return null
+  const driver = await loadDriver().catch(() => null)
+  if (driver === null) return null
+  // The password is not enumerable, so that it is not printed by accident.
+  const settings = Object.defineProperties({}, Object.getOwnPropertyDescriptors(options))
+  const changes = {
+    max,
+    min: 0,
+    connectionTimeoutMillis: options.connectionTimeoutMillis || connectTimeoutMs,
+    keepAlive: options.keepAlive ?? true,
+    ...(Client === undefined ? {} : { Client }),
+  }
+  return new driver.Pool(Object.assign(settings, changes))
+}
+
+const fromAddress = async (
+  { connectionString, poolSize }: { readonly connectionString: string; readonly poolSize: number },
+  connectTimeoutMs: number,
+): Promise<Pools> => {
+  const { Pool } = await loadDriver()
+  const ofSize = (max: number): Pool =>
+    new Pool({ connectionString, max, connectionTimeoutMillis: connectTimeoutMs, keepAlive: true })
+  const reserved = Math.min(OWN_CONNECTIONS, Math.floor(poolSize / 2))
+  const forStore = ofSize(reserved)
+  const forTransactions = ofSize(poolSize - reserved)
+  const all = [forStore, forTransactions]
+  return { forStore, forTransactions, all, own: all }
+}
+
+export const openPools = async ({ source, queryTimeoutMs }: ResolvedPostgresOptions): Promise<Pools> => {
+  const connectTimeoutMs = Math.min(CONNECT_TIMEOUT_MS, queryTimeoutMs)
+  if (!('pool' in source)) return await fromAddress(source, connectTimeoutMs)
+  const given = source.pool as Pool
+  const made = await poolLike(given, source.poolSize, connectTimeoutMs)
+  if (made === null) return { forStore: given, forTransactions: given, all: [given], own: [] }
+  return { forStore: made, forTransactions: given, all: [made, given], own: [made] }
+}

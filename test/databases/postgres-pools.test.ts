@@ -1,0 +1,114 @@
+/** The application's pool and the store's own. */
+import pg from 'pg'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { postgresStore } from '../../src/stores/postgres/index.ts'
+import { observeStore } from '../../src/testing/observed-store.ts'
+import { gate } from '../journeys/world.ts'
+import { newPostgresUrl } from '../stores/servers.ts'
+import { PostgresWorld, publishTick, tick } from './postgres-world.ts'
+
+let world: PostgresWorld
+
+beforeEach(() => {
+  world = new PostgresWorld(newPostgresUrl())
+})
+
+afterEach(() => world[Symbol.asyncDispose]())
+
+describe('handlers that hold every connection of the pool', () => {
+  it.each(['pool', 'address'] as const)(
+    '[40] do not keep the store from its leases, its reads and its settles (given: %s)',
+    async (given) => {
+      const pool = new pg.Pool({ connectionString: world.url, max: 2 })
+      const calls: string[] = []
+      const inner =
+        given === 'pool'
+          ? postgresStore({ pool, schema: world.schema })
+          : postgresStore({ connectionString: world.url, schema: world.schema, poolSize: 4 })
+      const outbox = world.outbox({
+        store: observeStore(inner as object, { changed: (call) => void calls.push(call) }),
+        laneLeaseMs: 1_000,
+        destinations: { greedy: { events: ['greedy'], concurrency: 4 }, modest: { events: ['tick'] } },
+      })
+      const hold = gate()
+      let holding = 0
+      outbox.on('greedy', 'greedy', () =>
+        outbox.transaction(async (tx) => {
+          await tx.query('SELECT 1')
+          holding += 1
+          world.ring()
+          await hold.promise
+        }),
+      )
+      outbox.on<{ n: number }>('modest', 'tick', ({ payload: { n } }) => {
+        world.heard.push({ n, key: null, source: '' })
+      })
+      await outbox.start()
+      await outbox.transaction(async (tx) => {
+        for (let n = 0; n < 4; n += 1) await outbox.publish(tx, { type: 'greedy', payload: { n } })
+        for (let n = 0; n < 20; n += 1) await outbox.publish(tx, tick(n, `k${n % 3}`))
+      })
+      await world.until(() => holding === 2)
+      const renewals = (): number => calls.filter((call) => call === 'lanes.renew').length
+      const before = renewals()
+      // Three renewals last as long as the lease.
+      await world.until(() => renewals() >= before + 4)
+      const waiting = 'SELECT FROM {schema}.deliveries WHERE destination = $1'
+      await world.until(async () => (await world.rows(waiting, ['modest'])).length === 0)
+      expect(new Set(world.numbers).size).toBe(20)
+      expect(holding).toBe(2)
+      hold.open()
+      await world.drained()
+      expect(holding).toBe(4)
+      expect(world.log.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([])
+      await outbox.close()
+      await pool.end()
+    },
+  )
+
+  it('[40] a pool that does not say how it was made is shared', async () => {
+    const pool = new pg.Pool({ connectionString: world.url, max: 3 })
+    const opaque = {
+      connect: () => pool.connect(),
+      on: (event: 'error', listener: (error: Error) => void) => pool.on(event, listener),
+      removeListener: (event: 'error', listener: (error: Error) => void) =>
+        pool.removeListener(event, listener),
+      end: () => pool.end(),
+    }
+    const store = postgresStore({ pool: opaque, schema: world.schema })
+    const outbox = world.listen(world.outbox({ store }))
+    await outbox.start()
+    await publishTick(outbox, 1)
+    await world.drained()
+    expect(world.numbers).toEqual([1])
+    await outbox.close()
+    expect(pool.ended).toBe(false)
+    expect(pool.listenerCount('error')).toBe(0)
+    await pool.end()
+  })
+
+  it('[40] the password of the pool reaches the store’s own pool, which ends with the store', async () => {
+    const { username, password, hostname, port, pathname } = new URL(world.url)
+    const pool = new pg.Pool({
+      user: username,
+      password,
+      host: hostname,
+      port: Number(port),
+      database: pathname.slice(1),
+      application_name: world.schema,
+    })
+    const store = postgresStore({ pool, schema: world.schema })
+    const outbox = world.listen(world.outbox({ store }))
+    await outbox.start()
+    const connections = async (): Promise<number> =>
+      (await world.rows('SELECT FROM pg_stat_activity WHERE application_name = $1', [world.schema])).length
+    expect(pool.totalCount).toBe(0)
+    expect(await connections()).toBeGreaterThan(0)
+    await publishTick(outbox, 1)
+    expect(pool.totalCount).toBe(1)
+    await world.drained()
+    await outbox.close()
+    expect(pool.ended).toBe(false)
+    await pool.end()
+  })
+})
