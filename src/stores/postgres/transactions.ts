@@ -147,6 +147,8 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
           text: sql,
           values: params,
           types: RAW_TYPES,
+          // On a connection of our own an answer that does not come costs the connection; another's is not ours to end.
+          ...(open === null ? {} : { query_timeout: this.#database.options.queryTimeoutMs }),
           ...(name === undefined ? {} : { name }),
         })
         return resultOf(answer).rows as readonly SqlRow[]

@@ -1,0 +1,145 @@
+/** Connections that end, or fall silent. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { newPostgresUrl } from '../stores/servers.ts'
+import { PostgresWorld, publishTick, tick } from './postgres-world.ts'
+import { startProxy } from './proxy.ts'
+import { codesOf, judge, OUTAGE_CODES, startTraffic, WELL } from './traffic.ts'
+
+let world: PostgresWorld
+
+beforeEach(async () => {
+  world = new PostgresWorld(newPostgresUrl())
+  await world.migrate()
+})
+
+afterEach(() => world[Symbol.asyncDispose]())
+
+describe('connections that end under load', () => {
+  it('[38] all at once, again and again: no crash, nothing lost or invented, order kept', async () => {
+    const name = `application_name=${world.schema}`
+    const outbox = world.listen(world.outbox({ url: `${world.url}?${name}`, hotLeaseMs: 2_000 }))
+    await outbox.start()
+    const traffic = await startTraffic(world, outbox)
+    let ended = 0
+    for (let round = 0; round < 5; round += 1) {
+      await traffic.commits(60)
+      const killed = await world.rows(
+        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1',
+        [world.schema],
+      )
+      ended += killed.length
+    }
+    await traffic.commits(60)
+    await traffic.stop()
+    expect(await judge(world, traffic)).toEqual({ ...WELL, duplicates: 0 })
+    expect(ended).toBeGreaterThan(10)
+    expect(OUTAGE_CODES).toEqual(expect.arrayContaining(codesOf(traffic.errors)))
+  })
+
+  it('[38] cut by the network, again and again: the same', async () => {
+    await using proxy = await startProxy(world.url)
+    const outbox = world.listen(world.outbox({ url: proxy.url, hotLeaseMs: 2_000 }))
+    await outbox.start()
+    const traffic = await startTraffic(world, outbox)
+    for (let round = 0; round < 5; round += 1) {
+      await traffic.commits(60)
+      proxy.cut()
+    }
+    await traffic.commits(60)
+    await traffic.stop()
+    expect(await judge(world, traffic)).toEqual({ ...WELL, duplicates: 0 })
+    expect(traffic.failures).toBeGreaterThan(0)
+    expect(OUTAGE_CODES).toEqual(expect.arrayContaining(codesOf(traffic.errors)))
+    await outbox.close()
+  })
+
+  it('[38] one that ends while its transaction is idle does not end the process', async () => {
+    const outbox = world.listen(world.outbox())
+    await outbox.start()
+    const running = outbox.transaction(async (tx) => {
+      const { rows } = await tx.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+      await world.rows('SELECT pg_terminate_backend($1, 5000)', [rows[0]?.pid])
+      await outbox.publish(tx, tick(1))
+    })
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: true })
+    await publishTick(outbox, 2)
+    await world.drained()
+    expect(world.numbers).toEqual([2])
+  })
+})
+
+describe('connections that fall silent', () => {
+  it('[39] time out, are thrown away, and work goes on over new ones', async () => {
+    await using proxy = await startProxy(world.url)
+    const outbox = world.listen(
+      world.outbox({ url: proxy.url, hotLeaseMs: 1_000, storeOptions: { queryTimeoutMs: 1_000 } }),
+    )
+    await outbox.start()
+    await publishTick(outbox, 1)
+    await world.drained()
+    const lines = world.log.length
+    proxy.goSilent()
+    proxy.pass()
+    await expect(publishTick(outbox, 2)).rejects.toMatchObject({
+      code: 'POSTHASTE_STORE_UNAVAILABLE',
+      transient: true,
+    })
+    await publishTick(outbox, 3)
+    await world.until(() => world.numbers.includes(3))
+    await world.drained()
+    expect(world.numbers).toEqual([1, 3])
+    await world.until(() => world.log.slice(lines).some(({ error }) => error.includes('cannot be reached')))
+    expect(proxy.swallowed.size).toBeGreaterThan(1)
+    expect(proxy.open.filter((one) => proxy.swallowed.has(one))).toEqual([])
+    await outbox.close()
+  })
+
+  it('[39] in the middle of a transaction, are thrown away with it', async () => {
+    await using proxy = await startProxy(world.url)
+    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: { queryTimeoutMs: 1_000 } }))
+    await outbox.start()
+    const running = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, tick(1))
+      proxy.goSilent()
+      proxy.pass()
+      await outbox.publish(tx, tick(2))
+    })
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: true })
+    await publishTick(outbox, 3)
+    await world.until(() => world.numbers.includes(3))
+    await outbox.close()
+    expect(world.numbers).toEqual([3])
+    expect(proxy.open.filter((one) => proxy.swallowed.has(one))).toEqual([])
+  })
+
+  it('[39] at COMMIT: unknown, and nothing is sent from memory', async () => {
+    await using proxy = await startProxy(world.url)
+    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: { queryTimeoutMs: 1_000 } }))
+    await outbox.start()
+    const running = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, tick(1))
+      proxy.goSilent()
+      proxy.pass()
+    })
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
+    await publishTick(outbox, 3)
+    await world.until(() => world.numbers.includes(3))
+    await outbox.close()
+    expect(world.numbers).toEqual([3])
+  })
+
+  it('[39] before they are made: a start fails after its time, and a later one works', async () => {
+    await using proxy = await startProxy(world.url)
+    proxy.goSilent()
+    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: { queryTimeoutMs: 1_000 } }))
+    await expect(outbox.start()).rejects.toMatchObject({
+      code: 'POSTHASTE_STORE_UNAVAILABLE',
+      transient: true,
+    })
+    proxy.pass()
+    await outbox.start()
+    await publishTick(outbox, 1)
+    await world.until(() => world.numbers.includes(1))
+    await outbox.close()
+  })
+})
