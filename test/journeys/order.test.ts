@@ -1,5 +1,6 @@
 /** Order per key: through failures, policies for dead heads, held rows, late commits and restarts. */
 import { describe, expect, it } from 'vitest'
+import { SWEEP_LIMIT } from '../../src/core/flow/poller.ts'
 import { fixed, type OutgoingDelivery } from '../../src/index.ts'
 import {
   checkInvariants,
@@ -228,6 +229,34 @@ describe('a commit that comes late', () => {
     await writer.outbox.transaction((tx) => writer.outbox.publish(tx, event('e2')))
     await worker.advance(5_000)
     expect(payloadsOf(broker.accepted)).toEqual(['other', 'e1', 'e2'])
+  })
+
+  it('[1] is not overtaken in its key behind more rows in flight than a sweep lists by itself', async () => {
+    const held = gate()
+    const heard: unknown[] = []
+    await using worker = createTestOutbox({
+      destinations: { sink: { events: ['*'], concurrency: 1 } },
+      coldQueueCapacity: 10_000,
+    })
+    worker.outbox.on('sink', '*', async ({ payload }) => {
+      heard.push(payload)
+      await held.promise
+    })
+    await using writer = createTestOutbox({ database: worker.database, clock: worker.runtime as never })
+    await worker.outbox.start()
+    const crowd = Array.from({ length: SWEEP_LIMIT + 500 }, (_, n) => event(n, `other ${n % 50}`))
+    await writer.outbox.transaction((tx) => writer.outbox.publishMany(tx, crowd))
+    const first = await writer.outbox.begin()
+    await first.publish(event('e1'))
+    await writer.outbox.transaction((tx) => writer.outbox.publish(tx, event('last', 'other')))
+    await worker.advance(5_000)
+    await first.commit()
+    await writer.outbox.transaction((tx) => writer.outbox.publish(tx, event('e2')))
+    await worker.advance(5_000)
+    held.open()
+    await worker.drain()
+    expect(heard).toHaveLength(crowd.length + 3)
+    expect(heard.filter((payload) => payload === 'e1' || payload === 'e2')).toEqual(['e1', 'e2'])
   })
 })
 

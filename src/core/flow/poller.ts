@@ -51,7 +51,7 @@ export interface PollerParts {
 
 /** Rows ahead of a late one that are looked at; with more its key waits for the next read. */
 const AHEAD_LIMIT = 16
-/** Ids that one sweep lists at most; with more behind the cursor it goes back instead. */
+/** Ids beside those in flight here that one sweep lists at most; with more behind the cursor it goes back instead. */
 export const SWEEP_LIMIT = 2_000
 /** After a commit that we could not observe: look this soon, then at growing distances for a moment. */
 const EXPECT_FIRST_MS = 5
@@ -179,7 +179,8 @@ export class Poller {
       windowMs: sweep ? 0 : this.#options.windowMs,
       sweep,
       sweepFrom,
-      sweepLimit: SWEEP_LIMIT,
+      // What is in flight here is among them, and must not hide what is not.
+      sweepLimit: SWEEP_LIMIT + queues.size,
     }
   }
 
@@ -236,7 +237,7 @@ export class Poller {
 
   async #admit(result: ReadResult, request: ReadRequest, read: Omit<ReadFacts, 'unsure'>): Promise<number> {
     const { admission } = this.#parts
-    const sweptAll = request.sweep && request.sweepFrom === 0n
+    const sweptAll = request.sweep && request.sweepFrom === 0n && !result.sweptMore
     /** Keys of which a row may be missing here. */
     const unsure = new Set<string>()
     let late: readonly StoredDelivery[] = []
