@@ -1,4 +1,5 @@
 /** Calling instead of being called: `processOnce`, `flush` and `fetch`. */
+import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { fixed } from '../../src/index.ts'
 import { createTestOutbox, failingDestination, recordingDestination } from '../../src/testing/index.ts'
@@ -32,6 +33,23 @@ describe.each(KINDS)('processOnce on %s', (kind) => {
     await outbox.transaction((tx) => outbox.publishMany(tx, [event(), event(), { type: 'bad', payload: {} }]))
     expect(await outbox.processOnce()).toEqual({ claimed: 6, done: 4, retried: 1, dead: 1, idle: false })
   })
+
+  it.each([
+    ['keyless', null],
+    ['keyed', 'k'],
+  ])(
+    'routes and delivers in one round a %s event whose time came before anybody routed it',
+    async (_, key) => {
+      await using world = new World(kind)
+      const broker = recordingDestination()
+      const outbox = world.outbox({ destinations: { broker: { to: broker, events: ['*'] } } })
+      const id = await publishOne(outbox, { ...event(), key, delayMs: 5 })
+      const { availableAtMs } = await deliveryOf(outbox, id)
+      while (Date.now() <= (availableAtMs ?? 0)) await setImmediate()
+      expect(await outbox.processOnce()).toMatchObject({ done: 1, idle: false })
+      expect(broker.accepted).toHaveLength(1)
+    },
+  )
 
   it('takes turns when it is called twice at once', async () => {
     await using world = new World(kind)

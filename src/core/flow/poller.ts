@@ -187,11 +187,10 @@ export class Poller {
   /** What was just routed belongs before what a read found, and what was just activated behind it. */
   async #read(request: ReadRequest, workerId: string): Promise<ReadResult> {
     const { store, expand, destination } = this.#parts
-    const result = await store.queue.read(request)
-    const expanded = result.unrouted && (await expand())
+    let result = await store.queue.read(request)
+    if (result.unrouted && (await expand())) result = await store.queue.read(request)
     const wanted = { workerId, destination, lanes: request.lanes, limit: this.#options.batchSize }
-    const activated = result.activatable && (await store.queue.activate(wanted)) > 0
-    if (!expanded && !activated) return result
+    if (!result.activatable || (await store.queue.activate(wanted)) === 0) return result
     const again = await store.queue.read(request)
     return { ...again, more: again.more || again.activatable }
   }
