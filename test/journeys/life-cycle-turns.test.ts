@@ -189,6 +189,32 @@ describe('listeners', () => {
     await shop.close()
   })
 
+  it('are not called in the context of an operator who resumes their destination', async () => {
+    const requests = new AsyncLocalStorage<string>()
+    const outbox = create({ destinations: { sink: { events: ['*'], concurrency: 1 } } })
+    const begun = deferred()
+    const end = deferred()
+    const all = deferred()
+    const seen: unknown[] = []
+    outbox.on('sink', 'tick', async () => {
+      seen.push(requests.getStore())
+      begun.resolve()
+      if (seen.length === 3) all.resolve()
+      await end.promise
+    })
+    await publish(outbox, 1, 2, 3)
+    await outbox.start()
+    await begun.promise
+    await outbox.operator.pause('sink')
+    end.resolve()
+    await outbox.flush({ timeoutMs: 20 })
+    expect(seen).toHaveLength(1)
+    await requests.run('operator', () => outbox.operator.resume('sink'))
+    await all.promise
+    expect(seen).toEqual([undefined, undefined, undefined])
+    await outbox.close()
+  })
+
   it('[74] an async onFailure that rejects is logged', async () => {
     const logged = deferred()
     const outbox = create({

@@ -292,10 +292,13 @@ export class Engine implements HotIntake {
   }
 
   /** An operator changed something: see what, and look at the rows. */
-  async operated(): Promise<void> {
-    await this.#routes.refresh(this.#parts.store.registry)
-    this.nudge()
-    if (!this.servesAll()) this.#parts.tellOthers?.(null)
+  operated(): Promise<void> {
+    // What was queued during a pause is sent from here.
+    return this.#parts.detached(async () => {
+      await this.#routes.refresh(this.#parts.store.registry)
+      this.nudge()
+      if (!this.servesAll()) this.#parts.tellOthers?.(null)
+    })
   }
 
   async #declare(): Promise<void> {
