@@ -8,7 +8,10 @@ import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 export interface LockHolder {
   /** Settles when the holder has let go of everything. */
   readonly released: Promise<void>
-  waitsFor: LockHolder | null
+  /** It ended, and holds nothing any more. */
+  readonly over: boolean
+  /** More than one when several of its inserts wait at once. */
+  readonly waitsFor: Set<LockHolder>
 }
 
 export class KeyLocks {
@@ -22,6 +25,8 @@ export class KeyLocks {
         if (other === undefined || other === holder) break
         await this.#wait(holder, other, key)
       }
+      // It ended while it waited: nobody would release what it takes now.
+      if (holder.over) return
       this.#holders.set(key, holder)
     }
   }
@@ -46,19 +51,19 @@ export class KeyLocks {
   }
 
   async #wait(holder: LockHolder, other: LockHolder, key: string): Promise<void> {
-    for (let next: LockHolder | null = other; next !== null; next = next.waitsFor) {
-      if (next !== holder) continue
+    if (waitsFor(other, holder)) {
       throw new StoreError(
         ERROR_CODES.storeBusy,
         `two transactions wait for each other's keys, one of them for "${key}"; run this one again`,
         { key, transient: true },
       )
     }
-    holder.waitsFor = other
-    try {
-      await other.released
-    } finally {
-      holder.waitsFor = null
-    }
+    holder.waitsFor.add(other)
+    await other.released
+    holder.waitsFor.delete(other)
   }
 }
+
+/** Circles are refused before they close, so this ends. */
+const waitsFor = (holder: LockHolder, wanted: LockHolder): boolean =>
+  holder === wanted || [...holder.waitsFor].some((next) => waitsFor(next, wanted))

@@ -26,7 +26,7 @@ export class TransactionLog implements OpenDraw, LockHolder {
   readonly deliveryIds = new Set<string>()
   readonly number: bigint
   readonly released: Promise<void>
-  waitsFor: LockHolder | null = null
+  readonly waitsFor = new Set<LockHolder>()
   firstSeq: bigint | null = null
   over = false
   #release: () => void = () => undefined
