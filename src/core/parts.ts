@@ -5,6 +5,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { LOCAL } from './destinations.ts'
+import { ERROR_CODES, OutboxError } from './errors.ts'
 import { type Detached, Engine } from './flow/engine.ts'
 import type { HotDelivery, HotIntake } from './flow/hot-intake.ts'
 import type { Publishing } from './flow/publishing.ts'
@@ -77,6 +78,12 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
 
   /** What a poller for this dispatcher wants; before `open`. */
   configure(polling: PollerOptions): void {
+    if (this.#opening !== null) {
+      throw new OutboxError(
+        ERROR_CODES.conflict,
+        'this dispatcher is open already: create its Poller before open() and before the first publish',
+      )
+    }
     this.#options = this.#resolve(polling)
     this.#engine = this.#createEngine()
   }
@@ -92,9 +99,12 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
 
   /** False: full, or already in flight; the poller finds it later. */
   enqueueHot(delivery: HotDelivery): boolean {
-    if (!this.admits(delivery.destination) || !this.inFlight.tryAcquire(delivery.id)) return false
+    const fits = this.admits(delivery.destination)
+    // Without a token it is looked up first, and left alone when it belongs to the lane of another process.
+    if (fits && delivery.token !== null && !this.inFlight.tryAcquire(delivery.id)) return false
+    // A claim that does not fit is released, so that the poller finds it now and not when it runs out.
     this.#engine.offer([delivery])
-    return true
+    return fits
   }
 
   /** Something that was read from the store; false when there is no room or it is already in flight. */
