@@ -315,3 +315,21 @@ describe('the store beside the application', () => {
     database.close()
   })
 })
+
+describe('a database that is closed under an open transaction', () => {
+  it.each(['commit', 'rollback'] as const)('does not end the process at its %s', async (ending) => {
+    const store = await openFile(20)
+    const open = await store.transactions.begin!()
+    await store.close()
+    expect(() => open.tx.exec('SELECT 1')).toThrow(code('COMMIT_ROLLED_BACK'))
+    if (ending === 'rollback') await open.rollback()
+    else await expect(open.commit()).rejects.toEqual(code('COMMIT_ROLLED_BACK'))
+  })
+
+  it('may be the own one of the application, closed before the outbox', async () => {
+    const { database, store } = await openBeside(':memory:', 20)
+    database.close()
+    await expect(store.lanes.renew('nobody', 1_000)).rejects.toThrow(/not open/)
+    expect(store.transactions.inTransaction(database)).toBe(false)
+  })
+})

@@ -60,6 +60,8 @@ class DriverConnection implements SqliteConnection {
   }
 
   get inTransaction(): boolean {
+    // libsql ends the process when a closed handle is asked.
+    if (this.handle.open === false || this.handle.isOpen === false) return false
     return (this.driver === 'node:sqlite' ? this.handle.isTransaction : this.handle.inTransaction) === true
   }
 

@@ -19,6 +19,8 @@ export interface DriverStatement {
 }
 
 export interface DriverHandle {
+  readonly open?: boolean
+  readonly isOpen?: boolean
   readonly inTransaction?: boolean
   readonly isTransaction?: boolean
   exec(sql: string): unknown
