@@ -161,14 +161,14 @@ class OutboxCore<Tx, E> implements HotIntake {
     await this.#open()
     const served = this.#destinations.served()
     this.#reportUnserved(served)
+    const names = served.map(({ name }) => name)
     // Whoever pulled from them so far would keep half of their lanes.
-    await this.#pullers.stop(
-      this.#options.drainMs,
-      served.map(({ name }) => name),
-    )
+    await this.#pullers.stop(this.#options.drainMs, names)
     const engine = this.#createEngine(served, false)
     this.#engine = engine
     try {
+      // Those that came meanwhile; from here on fetch() refuses.
+      await this.#pullers.stop(this.#options.drainMs, names)
       await engine.start()
     } catch (error) {
       this.#engine = null

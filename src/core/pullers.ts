@@ -21,7 +21,11 @@ export class Pullers {
     if (starting === undefined) {
       starting = this.#start(destination)
       this.#engines.set(name, starting)
-      starting.catch(() => this.#engines.delete(name))
+      const started = starting
+      started.catch(() => {
+        // Another one may have been started in its place meanwhile.
+        if (this.#engines.get(name) === started) this.#engines.delete(name)
+      })
     }
     const engine = await starting
     return await fetchBatch(engine.flow(name) as DestinationFlow, this.#runtime, limit)

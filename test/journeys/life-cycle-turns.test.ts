@@ -156,6 +156,22 @@ describe('a batch that is open', () => {
     await all.promise
     await outbox.close()
   })
+
+  it('leaves no lanes behind either when somebody pulls while start() waits for it', async () => {
+    const outbox = create({ destinations: pulled })
+    outbox.on('pulled', '*', () => undefined)
+    await publish(outbox, 1)
+    const batch = await outbox.fetch()
+    const starting = outbox.start()
+    await new Promise((resolve) => setImmediate(resolve))
+    await expect(outbox.fetch()).rejects.toMatchObject({ code: 'POSTHASTE_NO_DELIVERIES' })
+    batch.ack()
+    await batch.commit()
+    await starting
+    expect(await outbox.inspect.workers()).toMatchObject([{ lanes: 64 }])
+    await expect(outbox.fetch()).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+    await outbox.close()
+  })
 })
 
 describe('listeners', () => {
