@@ -25,7 +25,10 @@ export interface Registry {
    * find the destination, and edited copies, which are for one destination alone.
    */
   findUnreconciled(destination: string, limit: number): Promise<ReconcileBatch>
-  /** Adds the deliveries that are still missing and remembers how far the destination is reconciled. */
+  /**
+   * Adds the deliveries that are still missing and remembers how far the destination is reconciled. One whose event
+   * is scheduled for another destination is scheduled for the same time.
+   */
   reconcile(
     destination: string,
     deliveries: readonly ReconciledDelivery[],

@@ -9,7 +9,7 @@ import type {
   RegistryState,
 } from '../../../core/spi/index.ts'
 import type { MemoryDatabase, RegistryEntry } from '../database.ts'
-import { type EventRow, newDeliveryRow } from '../rows.ts'
+import { type DeliveryRow, type EventRow, newDeliveryRow } from '../rows.ts'
 import { hasDelivery } from './claim.ts'
 import { createLanes } from './lanes.ts'
 
@@ -124,9 +124,16 @@ export const reconcile = (
   let added = 0
   for (const delivery of deliveries) {
     if (!db.events.has(delivery.eventId) || hasDelivery(db, delivery.eventId, destination)) continue
-    db.insertRow(newDeliveryRow({ ...delivery, destination, createdAtMs }))
+    db.insertRow(newDeliveryRow({ ...delivery, destination, createdAtMs, ...delayOf(db, delivery.eventId) }))
     added += 1
   }
   if (scannedTo > entry.reconciledTo) db.registry.set(destination, { ...entry, reconciledTo: scannedTo })
   return added
+}
+
+/** What is delayed elsewhere is delayed here, too. */
+const delayOf = (db: MemoryDatabase, eventId: string): Partial<DeliveryRow> => {
+  for (const { status, availableAtMs } of db.events.get(eventId)?.deliveries ?? [])
+    if (status === 'scheduled') return { status, availableAtMs }
+  return {}
 }

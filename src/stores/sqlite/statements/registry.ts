@@ -152,15 +152,22 @@ export const findUnreconciled = (
   return { events, scannedTo: asBigInt(last), more: rows.length > limit }
 }
 
-/** Whatever run there is of it already, the destination heard of the event. */
+/**
+ * Whatever run there is of it already, the destination heard of the event. What is delayed elsewhere is delayed
+ * here, too.
+ */
 const RECONCILE = sqlText(
   (
     t,
   ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)
-SELECT unhex(j.value->>0), e.id, e.seq, ?, 1, j.value->>2, j.value->>3, 0, ${NOW}, j.value->>4, ${NOW}
-FROM json_each(?) AS j CROSS JOIN ${t.events} AS e ON e.id = unhex(j.value->>1)
-WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = ?)
-  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ?)
+SELECT n.id, n.event_id, n.seq, ?, 1, n.lane, n.key, CASE WHEN n.due IS NULL THEN 0 ELSE 5 END, coalesce(n.due, ${NOW}), n.size, ${NOW}
+FROM (
+  SELECT unhex(j.value->>0) AS id, e.id AS event_id, e.seq, j.value->>2 AS lane, j.value->>3 AS key, j.value->>4 AS size,
+    (SELECT max(s.available_at) FROM ${t.deliveries} AS s WHERE s.event_id = e.id AND s.status = 5) AS due
+  FROM json_each(?) AS j CROSS JOIN ${t.events} AS e ON e.id = unhex(j.value->>1)
+) AS n
+WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = n.event_id AND d.destination = ?)
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = n.event_id AND f.destination = ?)
 ON CONFLICT DO NOTHING RETURNING 1`,
 )
 

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { UNROUTED } from '../../../core/model/index.ts'
-import { OPERATOR, type Published, rejectsWithCode, type StoreFixture, type Topic } from '../store-fixture.ts'
+import {
+  LONG_MS,
+  OPERATOR,
+  type Published,
+  rejectsWithCode,
+  type StoreFixture,
+  type Topic,
+} from '../store-fixture.ts'
 
 /** Everything that a destination missed, found in as many steps as the store likes. */
 const findAll = async (t: StoreFixture, destination: string): Promise<string[]> => {
@@ -134,6 +141,22 @@ export const registryTopic: Topic = {
         [[missed.event.id, events[0]!.seq, 1]],
       )
       assert.deepEqual(await findAll(t, 'beta'), [])
+    },
+
+    'what is added of a delayed event waits for its time like the others': async (t) => {
+      const old = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      await t.store.registry.declare([{ name: 'beta', patterns: ['*'] }])
+      const delayed = await t.publish({ routesVersion: old.version, due: { afterMs: LONG_MS } })
+      const { events, scannedTo } = await t.store.registry.findUnreconciled('beta', 10)
+      await t.store.registry.reconcile('beta', [missing(t, delayed, events[0]!.seq, 'beta')], scannedTo)
+      assert.deepEqual((await t.read({ destination: 'beta' })).fresh, [])
+      const detail = await t.store.inspection.event(delayed.event.id)
+      assert.deepEqual(
+        detail!.deliveries.map(({ status }) => status),
+        ['scheduled', 'scheduled'],
+      )
+      const [one, other] = detail!.deliveries.map(({ availableAtMs }) => availableAtMs)
+      assert.equal(one, other)
     },
 
     'a delivery that is finished already is not added again': async (t) => {
