@@ -54,6 +54,31 @@ describe('a process that is gone', () => {
     await two.close()
   })
 
+  it('[18] leaves a claim that is found when it runs out, however long the poller sleeps otherwise', async () => {
+    const database = createMemoryDatabase()
+    const sink = { sink: { events: ['*'] } }
+    await using worker = createTestOutbox({ database, destinations: sink, pollIdleMaxMs: HOUR_MS })
+    // Its time stands still, so it does not extend its claim.
+    const gone = createTestOutbox({ database, destinations: sink })
+    await using writer = createTestOutbox({ database })
+    const heard: unknown[] = []
+    worker.outbox.on('sink', '*', ({ payload }) => void heard.push(payload))
+    gone.outbox.on('sink', '*', () => new Promise(() => undefined))
+    await worker.outbox.start()
+    await gone.outbox.start()
+    await gone.outbox.transaction((tx) => gone.outbox.publish(tx, event('claimed')))
+    const claimedAt = worker.runtime.monotonicNow()
+    await worker.advance(20_000)
+    await writer.outbox.transaction((tx) => writer.outbox.publish(tx, event('later')))
+    await worker.outbox.operator.redrive({ destination: 'sink' })
+    await worker.advance(claimedAt + 29_950 - worker.runtime.monotonicNow())
+    expect(heard).toEqual(['later'])
+    // A sweep just before the claim ends.
+    await worker.outbox.operator.redrive({ destination: 'sink' })
+    await worker.advance(250)
+    expect(heard).toEqual(['later', 'claimed'])
+  })
+
   it('[19] and comes back under the same name inherits nothing: its id is new at every boot', async () => {
     const { first, one, two, second, advance } = twoProcesses()
     one.outbox.on('sink', '*', () => new Promise(() => undefined))

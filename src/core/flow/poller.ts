@@ -263,7 +263,9 @@ export class Poller {
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
     const cut = this.#keyedSeen && !sweptAll
-    return this.#waitAfter(result, admitted, cut, this.#cursor > before)
+    const wait = this.#waitAfter(result, admitted, cut, this.#cursor > before)
+    // What came due behind the cursor a moment ago is not seen yet, and must not wait for a long pause to end.
+    return sweptAll ? wait : Math.min(wait, this.#untilFullSweep())
   }
 
   /**
@@ -321,6 +323,11 @@ export class Poller {
     if (handled > 0) this.#idleMs = this.#options.intervalMs
     const wait = this.#pause()
     return result.nextDueInMs === null ? wait : Math.min(wait, Math.max(1, result.nextDueInMs))
+  }
+
+  #untilFullSweep(): number {
+    const at = Math.max(this.#lastSweepAt + this.#options.sweepIntervalMs, this.#mark.fullAgainAt)
+    return Math.max(1, at - this.#parts.runtime.monotonicNow())
   }
 
   /** Nothing to do: wait for the interval, longer the longer nothing happens, or shorter while rows are expected. */

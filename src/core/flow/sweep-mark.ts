@@ -25,6 +25,11 @@ export class SweepMark {
     return now >= this.#fullAgainAt ? 0n : this.#mark
   }
 
+  /** From this time on a sweep is a full one; without a mark every sweep is. */
+  get fullAgainAt(): number {
+    return this.#mark === 0n ? Number.NEGATIVE_INFINITY : this.#fullAgainAt
+  }
+
   /** The cursor goes back: rows behind it are looked for anew. */
   reset(): void {
     this.#mark = 0n
