@@ -58,6 +58,8 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly #failed: EngineParts['failed']
   readonly #wakeUps: WakeUps
   #engine: Engine | null = null
+  /** Gives back what was claimed for it and is committed only now. */
+  #stopped: Engine | null = null
   #opening: Promise<void> | null = null
   /** Engines of rounds that `processOnce` runs in a process that was not started. */
   readonly #rounds = new Set<Engine>()
@@ -104,7 +106,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   }
 
   offer(deliveries: Parameters<HotIntake['offer']>[0]): void {
-    this.#engine?.offer(deliveries)
+    ;(this.#engine ?? this.#stopped)?.offer(deliveries)
   }
 
   expectRows(commit: 'confirmed' | 'unseen'): void {
@@ -194,6 +196,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       ...engines.map((engine) => engine.stop(drainMs)),
       this.#pullers.stop(drainMs, null),
     ])
+    this.#stopped = this.#engine ?? this.#stopped
     this.#engine = null
     return { clean: ended.every(({ clean }) => clean) }
   }

@@ -56,6 +56,23 @@ describe('starting and stopping', () => {
     await outbox.close()
   })
 
+  it('give back what was claimed before a stop and is committed after it: the next process has it at once', async () => {
+    const database = createMemoryDatabase()
+    const [leaving, next] = [create({}, database), create({}, database)]
+    const heard = deferred()
+    leaving.on('tick', () => undefined)
+    next.on('tick', () => heard.resolve())
+    await leaving.start()
+    const late = await leaving.begin()
+    await late.publish({ type: 'tick', payload: 1 })
+    await leaving.stop()
+    await late.commit()
+    await next.start()
+    await heard.promise
+    await Promise.all([leaving.close(), next.close()])
+    expect([...database.deliveries.values()]).toMatchObject([{ status: 'done', suspicions: 0 }])
+  })
+
   it('close() ends once however often it is called, and closes publishers once', async () => {
     let closed = 0
     const to = {

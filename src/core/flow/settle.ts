@@ -61,7 +61,7 @@ export class Settler {
 
   add(settlement: Settlement, done: (settled: Settled) => void): void {
     if (this.#abandoned) {
-      done('refused')
+      void this.#writeOnce({ settlement, done })
       return
     }
     this.#buffer.push({ settlement, done })
@@ -87,6 +87,17 @@ export class Settler {
     const left = this.#buffer
     this.#buffer = []
     this.#finish(left, 'refused')
+  }
+
+  /** After the end. A claim that is given back would otherwise keep its row from everybody for the whole lease. */
+  async #writeOnce(pending: Pending): Promise<void> {
+    const isReleased = pending.settlement.outcome.kind === 'released'
+    const written =
+      isReleased &&
+      (await this.#settle([pending])
+        .then(() => true)
+        .catch(() => false))
+    pending.done(written ? 'written' : 'refused')
   }
 
   #scheduleFlush(): void {
