@@ -37,6 +37,25 @@ describe('savepoints', () => {
       expect(intake.offered).toEqual([])
     })
 
+    it(`[5] are refused beside each other: the undoing of one would take the other along, ${name}`, async () => {
+      const { outbox, database, intake } = createWorld({ library: { ownNestedHandle } })
+      const end = deferred()
+      await outbox.transaction(async (tx) => {
+        void outbox.publish(tx, event('before'))
+        const first = outbox.transaction(async () => {
+          await end.promise
+          throw new Error('undo')
+        })
+        const second = outbox.transaction((inner) => outbox.publish(inner, event('beside')))
+        await expect(second).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+        end.resolve()
+        await expect(first).rejects.toThrow('undo')
+        await outbox.transaction((inner) => outbox.publish(inner, event('afterwards')))
+      })
+      expect(database.rows.map((row) => row.event.type)).toEqual(['before', 'afterwards'])
+      expect(intake.types).toEqual(['before', 'afterwards'])
+    })
+
     it(`refuse a publish that comes after their end, ${name}`, async () => {
       const { outbox, intake } = createWorld({ library: { ownNestedHandle } })
       const later = deferred()

@@ -138,15 +138,24 @@ export class CommitScope {
     owner.expectsRows ||= published.expectsRows
   }
 
-  /** Before a savepoint: publishes that began earlier are finished first, so that they stay outside of it. */
-  async pushFrame(): Promise<Frame> {
+  /**
+   * Before a savepoint: publishes that began earlier are finished first, so that they stay outside of it. A second
+   * one beside another that is open would be undone together with it, although its own function ended well.
+   */
+  async pushFrame(below: Frame): Promise<Frame> {
     for (;;) {
       const pending = this.#frames.flatMap((frame) => [...frame.pending])
       const publishes = pending.filter((entry) => entry.kind === 'publish')
       if (publishes.length === 0) break
       await Promise.all(publishes.map((entry) => entry.done))
     }
-    const frame = new Frame(this.innermost)
+    if (this.innermost !== below) {
+      throw new TransactionError(
+        ERROR_CODES.conflict,
+        'another nested transaction is open: run nested ones one after another, or one inside the other',
+      )
+    }
+    const frame = new Frame(below)
     this.#frames.push(frame)
     return frame
   }

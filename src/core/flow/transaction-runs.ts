@@ -91,7 +91,7 @@ export const runNested = <Tx, E, T>(
   }
   const nested = transactions.nested.bind(transactions)
   return scope.track(outer.frame, 'savepoint', async () => {
-    const frame = await scope.pushFrame()
+    const frame = await scope.pushFrame(outer.frame)
     const inside = async (tx: Tx): Promise<T> => {
       const here = { transactions, tx, scope, frame }
       // A handle of its own stays registered, so that it is refused when the savepoint is over.
