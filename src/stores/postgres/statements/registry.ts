@@ -118,13 +118,14 @@ export const configure = (
 /** Reconcilers of one destination go one after another, so that each sees what the other added. */
 const MINE = sqlText((t) => `SELECT 1 FROM ${t.destinations} WHERE name = $1 FOR UPDATE`)
 
-/** Whatever run there is of it already, the destination heard of the event. */
+/** Whatever run there is of it already, the destination heard of the event. What is delayed elsewhere is delayed here, too. */
 const RECONCILE = sqlText(
   (
     t,
   ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)
-SELECT r.id, e.id, e.seq, $1, 1, r.lane, r.key, 0, ${NOW}, r.size, ${NOW}
+SELECT r.id, e.id, e.seq, $1, 1, r.lane, r.key, CASE WHEN s.due IS NULL THEN 0 ELSE 5 END, coalesce(s.due, ${NOW}), r.size, ${NOW}
 FROM json_to_recordset($2::json) AS r(id uuid, event uuid, lane int, key text, size int) JOIN ${t.events} AS e ON e.id = r.event
+CROSS JOIN LATERAL (SELECT max(d.available_at) AS due FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.status = 5) AS s
 WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = $1)
   AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1)
 ON CONFLICT DO NOTHING RETURNING 1`,
