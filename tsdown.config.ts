@@ -7,6 +7,7 @@ import { defineConfig } from 'tsdown'
  */
 export const entries: Record<string, string> = {
   index: 'src/index.ts',
+  mysql: 'src/stores/mysql/index.ts',
   postgres: 'src/stores/postgres/index.ts',
   sqlite: 'src/stores/sqlite/index.ts',
   testing: 'src/testing/index.ts',

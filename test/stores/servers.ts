@@ -1,16 +1,18 @@
 /** Where the servers for the tests are. A missing one is an error: a test that does not run looks like one that passes. */
+export type ServerName = 'mysql' | 'mariadb' | 'postgres' | 'postgres-new' | 'pgbouncer'
 
-const urlOf = (name: string): string => {
-  const url = process.env[name]
+export const serverUrl = (name: ServerName): string => {
+  const variable = `POSTHASTE_TEST_${name.toUpperCase().replaceAll('-', '_')}_URL`
+  const url = process.env[variable]
   if (url !== undefined && url !== '') return url
-  throw new Error(`${name} is not set: start the servers and put the address of one into it`)
+  throw new Error(`${variable} is not set: start the servers and put the address of one into it`)
 }
 
 /** The oldest PostgreSQL that is tested. */
-export const postgresUrl = (): string => urlOf('POSTHASTE_TEST_POSTGRES_URL')
+export const postgresUrl = (): string => serverUrl('postgres')
 
 /** The newest one. */
-export const newPostgresUrl = (): string => urlOf('POSTHASTE_TEST_POSTGRES_NEW_URL')
+export const newPostgresUrl = (): string => serverUrl('postgres-new')
 
 /** PgBouncer in transaction mode. */
-export const pgbouncerUrl = (): string => urlOf('POSTHASTE_TEST_PGBOUNCER_URL')
+export const pgbouncerUrl = (): string => serverUrl('pgbouncer')

@@ -1,6 +1,7 @@
 /** The stores that `npm run test:stores` can run the conformance suite on. */
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { createMemoryHarness } from './memory-harness.ts'
+import { createHarness as createMysqlHarness } from './mysql-harness.ts'
 import { createHarness as createPostgresHarness } from './postgres-harness.ts'
 import { newPostgresUrl, pgbouncerUrl, postgresUrl } from './servers.ts'
 import { createHarness as createSqliteHarness } from './sqlite-harness.ts'
@@ -19,6 +20,8 @@ const target = <Tx, E>(says: string, create: () => Promise<StoreHarness<Tx, E>>)
 
 export const STORE_TARGETS: Readonly<Record<string, StoreTarget>> = {
   memory: target('in memory', createMemoryHarness),
+  mariadb: target('MariaDB', () => createMysqlHarness('mariadb')),
+  mysql: target('MySQL', () => createMysqlHarness('mysql')),
   postgres: target('PostgreSQL, oldest', () => createPostgresHarness(postgresUrl())),
   'postgres-new': target('PostgreSQL, newest', () => createPostgresHarness(newPostgresUrl())),
   pgbouncer: target('PostgreSQL behind PgBouncer', () => createPostgresHarness(pgbouncerUrl())),

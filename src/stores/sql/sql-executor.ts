@@ -13,7 +13,10 @@ export interface SqlStatement {
 }
 
 export interface SqlExecutor {
-  /** Undefined when the library does not hand rows back. */
+  /**
+   * Undefined when the library does not hand rows back. The answer to a statement without rows may be one row
+   * with `affectedRows`, which spares the MySQL store a question.
+   */
   run(sql: string, params: readonly SqlValue[]): Promise<readonly SqlRow[] | undefined>
   /** Only synchronous drivers have it; an await would leave their transaction. */
   runSync?(sql: string, params: readonly SqlValue[]): readonly SqlRow[] | undefined

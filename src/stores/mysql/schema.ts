@@ -1,0 +1,104 @@
+/**
+ * The schema role. A named lock lets one process at a time migrate. DDL commits by itself on these servers, so a
+ * migration that broke in the middle is run again from its beginning, and its statements allow for that.
+ */
+import { createHash } from 'node:crypto'
+import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import type { Schema, SchemaStatus } from '../../core/spi/index.ts'
+import type { Tables } from '../sql/identifiers.ts'
+import {
+  type AppliedMigration,
+  type Migration,
+  missingMigrations,
+  renderMigration,
+  schemaStatus,
+} from '../sql/migrator.ts'
+import type { MysqlDatabase, Row, Session } from './database.ts'
+import { errorNumber } from './errors.ts'
+import { migrations } from './migrations/migrations.generated.ts'
+import { literal } from './script.ts'
+import { asMs, asNumber, asText, NOW } from './statements/sql-text.ts'
+
+const ALL: readonly Migration[] = migrations
+
+/** MySQL passes over what only MariaDB reads, and the other way round. */
+const TABLE =
+  'ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = utf8mb4 /*!80017 COLLATE = utf8mb4_0900_bin */ /*M!100600 COLLATE = utf8mb4_nopad_bin */'
+
+/** The first partitions are made by the maintainer; until then everything is in the tail. */
+const BY_ID = '\nPARTITION BY RANGE COLUMNS (id) (PARTITION pmax VALUES LESS THAN (MAXVALUE))'
+
+const LOCK_SECONDS = 60
+
+const readApplied = (t: Tables): string =>
+  `SELECT version, name, applied_at FROM ${t.migrations} ORDER BY version`
+
+const decode = (rows: readonly Row[]): readonly AppliedMigration[] =>
+  rows.map(([version, name, at]) => ({
+    version: asNumber(version),
+    name: asText(name),
+    appliedAtMs: asMs(at),
+  }))
+
+/** Without the table nothing was ever applied. */
+const orNone = (error: unknown): readonly Row[] => {
+  const cause = error instanceof StoreError ? error.cause : error
+  if (errorNumber(cause) === 1146) return []
+  throw error
+}
+
+const textOfMigration = (database: MysqlDatabase, t: Tables, migration: Migration): string => {
+  const { version, name } = migration
+  const body = renderMigration(migration, t.prefix)
+    .replaceAll('{table}', TABLE)
+    .replaceAll('{by_id}', database.options.layout === 'partitioned' ? BY_ID : '')
+    .trim()
+  return `${body}\n\nINSERT INTO ${t.migrations} (version, name, applied_at) VALUES (${version}, ${literal(name)}, ${NOW})
+ON DUPLICATE KEY UPDATE version = version`
+}
+
+const underLock = async <T>(
+  database: MysqlDatabase,
+  t: Tables,
+  work: (session: Session) => Promise<T>,
+): Promise<T> =>
+  database.session(async (session) => {
+    // Names of locks belong to the whole server and are short.
+    const [[name] = []] = await session.rows(`SELECT CONCAT(DATABASE(), '.', ?)`, [t.prefix])
+    const lock = `posthaste ${createHash('sha256').update(asText(name)).digest('hex').slice(0, 40)}`
+    const [[got] = []] = await session.rows('SELECT GET_LOCK(?, ?)', [lock, LOCK_SECONDS])
+    if (asNumber(got) !== 1) {
+      throw new StoreError(
+        ERROR_CODES.storeBusy,
+        `Another process has been migrating the tables for ${LOCK_SECONDS} seconds. Try it again when it is done.`,
+        { transient: true },
+      )
+    }
+    try {
+      return await work(session)
+    } finally {
+      await session.rows('SELECT RELEASE_LOCK(?)', [lock])
+    }
+  })
+
+export const schemaRole = (database: MysqlDatabase, t: Tables): Schema => ({
+  async status(): Promise<SchemaStatus> {
+    return schemaStatus(ALL, decode(await database.rows(readApplied(t)).catch(orNone)))
+  },
+  async migrate(): Promise<SchemaStatus> {
+    // Most starts find nothing to do, and then nobody has to wait for the lock.
+    const before = decode(await database.rows(readApplied(t)).catch(orNone))
+    if (missingMigrations(ALL, before).length === 0) return schemaStatus(ALL, before)
+    return underLock(database, t, async (session) => {
+      const applied = decode(await session.rows(readApplied(t)).catch(orNone))
+      for (const migration of missingMigrations(ALL, applied))
+        await session.write(textOfMigration(database, t, migration))
+      return schemaStatus(ALL, decode(await session.rows(readApplied(t))))
+    })
+  },
+  sql: () =>
+    ALL.map(
+      (migration) =>
+        `-- ${String(migration.version).padStart(4, '0')}_${migration.name}\n${textOfMigration(database, t, migration)};\n`,
+    ).join('\n'),
+})

@@ -1,0 +1,39 @@
+/** A delivery as an operator sees it, from either table. */
+import { statusName } from '../../../core/model/index.ts'
+import type { DeliveryView } from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { Row } from '../database.ts'
+import { asBigInt, asId, asMs, asNumber, asText, asTextOrNull } from './sql-text.ts'
+
+const SHARED =
+  'd.id, d.event_id, d.seq, d.destination, d.run, d.lane, d.key, d.status, d.attempts, d.suspicions, d.created_at'
+
+/** Columns in the order that `decodeView` expects; `from` is one of the two tables. */
+export const viewSelect = (t: Tables, from: 'deliveries' | 'finished', hint = ''): string => {
+  const times = from === 'deliveries' ? 'IF(d.status = 3, NULL, d.available_at), NULL' : 'NULL, d.finished_at'
+  return `SELECT ${SHARED}, ${times}, e.type, e.tenant_id, e.aggregate_type, e.aggregate_id,
+  (SELECT a.message FROM ${t.attempts} AS a WHERE a.delivery_id = d.id ORDER BY a.attempt DESC LIMIT 1)
+FROM ${t[from]} AS d${hint} LEFT JOIN ${t.events} AS e ON e.id = d.event_id`
+}
+
+export const decodeView = (row: Row): DeliveryView => ({
+  id: asId(row[0]),
+  eventId: asId(row[1]),
+  seq: asBigInt(row[2]),
+  destination: asText(row[3]),
+  run: asNumber(row[4]),
+  lane: asNumber(row[5]),
+  key: asTextOrNull(row[6]),
+  status: statusName(asNumber(row[7])),
+  attempts: asNumber(row[8]),
+  suspicions: asNumber(row[9]),
+  createdAtMs: asMs(row[10]),
+  availableAtMs: row[11] === null ? null : asMs(row[11]),
+  finishedAtMs: row[12] === null ? null : asMs(row[12]),
+  // An orphan has no event any more; it is shown nevertheless.
+  type: asTextOrNull(row[13]) ?? '',
+  tenantId: asTextOrNull(row[14]),
+  aggregateType: asTextOrNull(row[15]),
+  aggregateId: asTextOrNull(row[16]),
+  lastError: asTextOrNull(row[17]),
+})

@@ -1,0 +1,309 @@
+/**
+ * Stage 1. Two statements however many events there are, three when one of them has an idempotency key; more only
+ * where one packet would become too large. Other people's libraries run them, so there is one statement per call
+ * and nothing but `?` for texts, numbers and bytes; ids travel as digits.
+ *
+ * An application may catch our error and commit, so a failed insert must leave nothing behind: an idempotency
+ * key without its event would swallow every later try. So each step says how it is taken back. A savepoint would
+ * cost two statements on every insert.
+ */
+import { Buffer } from 'node:buffer'
+import { InvalidEventError } from '../../../core/errors.ts'
+import { laneOf, UNROUTED, uuidFromBytes, uuidToHex } from '../../../core/model/index.ts'
+import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { SqlRow, SqlStatement, SqlValue } from '../../sql/sql-executor.ts'
+import { KEY, later, NOW, one, timeText } from './sql-text.ts'
+
+/** One packet: escaped or as digits it is at most twice as large. */
+const MAX_BYTES = 2 * 1_048_576
+const MAX_ROWS = 1_000
+
+export interface InsertStep extends SqlStatement {
+  /** What it writes at most, where that tells about duplicates. */
+  readonly events: number
+  /** Run in reverse order when a later step fails. */
+  readonly undo: SqlStatement
+}
+
+/** What DATETIME takes. */
+const FIRST_MS = Date.UTC(1000, 0, 1)
+const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+
+const checkedTime = (path: string, ms: number): string => {
+  if (ms >= FIRST_MS && ms <= LAST_MS) return timeText(ms)
+  throw new InvalidEventError(
+    `${path} must lie between the years 1000 and 9999, which is what MySQL stores`,
+    {
+      path,
+      reason: 'out-of-range',
+    },
+  )
+}
+
+const EVENT_COLUMNS = `id, type, version, ${KEY}, aggregate_type, aggregate_id, tenant_id, occurred_at, created_at, routes_version, replaces_id, size, content_type, headers, payload, payload_bytes`
+
+/** Bytes are said to be bytes, or a prepared statement could take them for text. */
+const EVENT_VALUES = `UNHEX(?), ?, ?, ?, ?, ?, ?, ?, ${NOW}, ?, UNHEX(?), ?, ?, ?, ?, CAST(? AS BINARY)`
+
+const eventParams = (event: NewEvent): SqlValue[] => [
+  uuidToHex(event.id),
+  event.type,
+  event.version,
+  event.key,
+  event.aggregateType,
+  event.aggregateId,
+  event.tenantId,
+  checkedTime('occurredAt', event.occurredAtMs),
+  event.routesVersion,
+  event.replacesId === null ? null : uuidToHex(event.replacesId),
+  event.size,
+  event.contentType,
+  Object.keys(event.headers).length === 0 ? null : JSON.stringify(event.headers),
+  typeof event.data === 'string' ? event.data : null,
+  typeof event.data === 'string' ? null : event.data,
+]
+
+/** Of an event with an idempotency key: it is the first, because the key carries our claim. */
+const isOurs = (t: Tables): string =>
+  `EXISTS (SELECT 1 FROM ${t.dedup} AS k WHERE k.type = ? AND k.idempotency_key = ? AND k.claim = UNHEX(?))`
+
+const eventStep = (t: Tables, events: readonly NewEvent[], claim: string | null): InsertStep => {
+  const rows = events.map((event) => {
+    const params = eventParams(event)
+    if (claim === null || event.idempotencyKey === null) return { text: `SELECT ${EVENT_VALUES}`, params }
+    return {
+      text: `SELECT ${EVENT_VALUES} FROM (SELECT 1) AS x WHERE ${isOurs(t)}`,
+      params: [...params, event.type, event.idempotencyKey, claim],
+    }
+  })
+  const source =
+    claim === null
+      ? `VALUES ${events.map(() => `(${EVENT_VALUES})`).join(', ')}`
+      : rows.map(({ text }) => text).join('\nUNION ALL ')
+  return {
+    ...one(
+      `INSERT INTO ${t.events} (${EVENT_COLUMNS})\n${source}`,
+      rows.flatMap(({ params }) => params),
+    ),
+    events: events.length,
+    undo: eventUndo(t, events, claim),
+  }
+}
+
+/** An event that was there before has our id and not our claim. */
+const eventUndo = (t: Tables, events: readonly NewEvent[], claim: string | null): SqlStatement => {
+  const parts = events.map(({ id, type, idempotencyKey }) =>
+    claim === null || idempotencyKey === null
+      ? { text: 'id = UNHEX(?)', params: [uuidToHex(id)] }
+      : { text: `(id = UNHEX(?) AND ${isOurs(t)})`, params: [uuidToHex(id), type, idempotencyKey, claim] },
+  )
+  return one(
+    `DELETE FROM ${t.events} WHERE ${parts.map(({ text }) => text).join(' OR ')}`,
+    parts.flatMap(({ params }) => params),
+  )
+}
+
+/** The statement that writes one event outside a publish, for an operator's edit. */
+export const eventStatement = (t: Tables, event: NewEvent): SqlStatement => {
+  const { sql, params } = eventStep(t, [event], null)
+  return { sql, params }
+}
+
+const DELIVERY_COLUMNS = `id, event_id, seq, destination, run, lane, ${KEY}, size, created_at, status, available_at, token`
+
+interface DueParts {
+  readonly text: string
+  readonly params: readonly SqlValue[]
+}
+
+/** Status, time and token. Only a time of day has to be compared with the database's clock. */
+const dueParts = ({ due, token }: NewDelivery, leaseMs: number): DueParts => {
+  const claimed = token === null ? NOW : later(NOW, Math.trunc(leaseMs))
+  if ('atMs' in due) {
+    const at = checkedTime('dueAt', due.atMs)
+    return {
+      text: `IF(? > ${NOW}, 5, 0), IF(? > ${NOW}, ?, ${claimed}), IF(? > ${NOW}, NULL, ?)`,
+      params: [at, at, at, at, token],
+    }
+  }
+  const afterMs = Math.max(0, Math.trunc(due.afterMs))
+  if (afterMs > 0) return { text: `5, ${later(NOW, afterMs)}, NULL`, params: [] }
+  return { text: `0, ${claimed}, ?`, params: [token] }
+}
+
+/** The event just written knows its position; one that is not there, because it is a duplicate, has no deliveries. */
+const deliveryStep = (
+  t: Tables,
+  deliveries: readonly NewDelivery[],
+  leaseMs: number,
+  eventOf: ReadonlyMap<string, NewEvent>,
+  claim: string | null,
+): InsertStep => {
+  const rows = deliveries.map((delivery) => {
+    const { id, eventId, destination, lane, key, size } = delivery
+    const due = dueParts(delivery, leaseMs)
+    const event = eventOf.get(eventId)
+    const ours =
+      claim === null || event === undefined || event.idempotencyKey === null
+        ? { text: '', params: [] }
+        : { text: ` AND ${isOurs(t)}`, params: [event.type, event.idempotencyKey, claim] }
+    return {
+      text: `SELECT UNHEX(?), e.id, e.seq, ?, 1, ?, ?, ?, ${NOW}, ${due.text} FROM ${t.events} AS e WHERE e.id = UNHEX(?)${ours.text}`,
+      params: [
+        uuidToHex(id),
+        destination,
+        lane,
+        key,
+        size,
+        ...due.params,
+        uuidToHex(eventId),
+        ...ours.params,
+      ],
+    }
+  })
+  return {
+    ...one(
+      `INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})\n${rows.map(({ text }) => text).join('\nUNION ALL ')}`,
+      rows.flatMap(({ params }) => params),
+    ),
+    events: 0,
+    undo: one(
+      `DELETE FROM ${t.deliveries} WHERE id IN (${deliveries.map(() => 'UNHEX(?)').join(', ')})`,
+      deliveries.map(({ id }) => uuidToHex(id)),
+    ),
+  }
+}
+
+const identityOf = (type: unknown, idempotencyKey: unknown): string => JSON.stringify([type, idempotencyKey])
+
+/** The first event of each idempotency key in the request. */
+const firstByKey = (events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> => {
+  const first = new Map<string, NewEvent>()
+  for (const event of events) {
+    if (event.idempotencyKey === null) continue
+    const identity = identityOf(event.type, event.idempotencyKey)
+    if (!first.has(identity)) first.set(identity, event)
+  }
+  return first
+}
+
+/**
+ * The first writer of a key keeps it; a second one waits for the first one's end, and changes nothing. Sorted, so
+ * that two transactions with the same keys wait for each other rather than for ever.
+ */
+const dedupStep = (t: Tables, events: readonly NewEvent[], claim: string): InsertStep => {
+  const params = events.flatMap(({ type, idempotencyKey, id }) => [
+    type,
+    idempotencyKey,
+    uuidToHex(id),
+    claim,
+  ])
+  const rows = events.map(() => `(?, ?, UNHEX(?), UNHEX(?), ${NOW})`).join(', ')
+  const keys = events.map(() => '(?, ?)').join(', ')
+  return {
+    ...one(
+      `INSERT INTO ${t.dedup} (type, idempotency_key, event_id, claim, created_at) VALUES ${rows}
+ON DUPLICATE KEY UPDATE event_id = event_id`,
+      params,
+    ),
+    events: 0,
+    undo: one(`DELETE FROM ${t.dedup} WHERE (type, idempotency_key) IN (${keys}) AND claim = UNHEX(?)`, [
+      ...events.flatMap(({ type, idempotencyKey }) => [type, idempotencyKey]),
+      claim,
+    ]),
+  }
+}
+
+/** Locks, because a snapshot that is older than the winner's commit would not show it. */
+export const winnersStatement = (t: Tables, request: InsertRequest): SqlStatement => {
+  const first = [...firstByKey(request.events).values()]
+  return one(
+    `SELECT type, idempotency_key, LOWER(HEX(event_id)) AS winner, LOWER(HEX(claim)) AS claim FROM ${t.dedup}
+WHERE (type, idempotency_key) IN (${first.map(() => '(?, ?)').join(', ')}) FOR UPDATE`,
+    first.flatMap(({ type, idempotencyKey }) => [type, idempotencyKey]),
+  )
+}
+
+/** Writers of a key take turns: its lane of the destination that nobody serves is theirs until they commit. */
+export const lockStatement = (t: Tables, { events }: InsertRequest): SqlStatement | null => {
+  const lanes = new Set(events.flatMap(({ key }) => (key === null ? [] : [laneOf(key)])))
+  if (lanes.size === 0) return null
+  const list = [...lanes].sort((a, b) => a - b).join(', ')
+  return one(
+    `SELECT lane FROM ${t.lanes} WHERE destination = '${UNROUTED}' AND lane IN (${list}) ORDER BY lane FOR UPDATE`,
+  )
+}
+
+const chunks = <T>(items: readonly T[], sizeOf: (item: T) => number): readonly (readonly T[])[] => {
+  const all: T[][] = []
+  let bytes = 0
+  for (const item of items) {
+    bytes += sizeOf(item)
+    const last = all.at(-1)
+    if (last !== undefined && bytes <= MAX_BYTES && last.length < MAX_ROWS) {
+      last.push(item)
+      continue
+    }
+    all.push([item])
+    bytes = sizeOf(item)
+  }
+  return all
+}
+
+export interface InsertPlan {
+  readonly steps: readonly InsertStep[]
+  /** Null when there can be no duplicates. */
+  readonly claim: string | null
+}
+
+/** `claim` is new for every call. */
+export const insertPlan = (t: Tables, request: InsertRequest, newClaim: () => string): InsertPlan => {
+  const first = firstByKey(request.events)
+  const claim = first.size === 0 ? null : uuidToHex(newClaim())
+  const candidates = request.events.filter(
+    (event) =>
+      event.idempotencyKey === null || first.get(identityOf(event.type, event.idempotencyKey)) === event,
+  )
+  const eventOf = new Map(candidates.map((event) => [event.id, event]))
+  const steps: InsertStep[] = []
+  if (claim !== null) {
+    const sorted = [...first.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, event]) => event)
+    for (const chunk of chunks(sorted, () => 1)) steps.push(dedupStep(t, chunk, claim))
+  }
+  for (const chunk of chunks(candidates, ({ size }) => size)) steps.push(eventStep(t, chunk, claim))
+  const deliveries = request.deliveries.filter(({ eventId }) => eventOf.has(eventId))
+  for (const chunk of chunks(deliveries, () => 1))
+    steps.push(deliveryStep(t, chunk, request.hotLeaseMs, eventOf, claim))
+  return { steps, claim }
+}
+
+/** Of events whose key was used earlier in the same call; nobody else had it before. */
+export const ownDuplicates = ({ events }: InsertRequest): InsertResult => {
+  const duplicates = new Map<string, string>()
+  const first = firstByKey(events)
+  for (const event of events) {
+    const winner = first.get(identityOf(event.type, event.idempotencyKey))
+    if (winner !== undefined && winner !== event) duplicates.set(event.id, winner.id)
+  }
+  return { duplicates }
+}
+
+/** `winners` are the rows of `winnersStatement`; undefined where the client's library returns none. */
+export const insertResult = (
+  request: InsertRequest,
+  claim: string,
+  winners: readonly SqlRow[] | undefined,
+): InsertResult => {
+  const duplicates = new Map<string, string>()
+  const first = firstByKey(request.events)
+  const found = new Map((winners ?? []).map((row) => [identityOf(row.type, row.idempotency_key), row]))
+  for (const event of request.events) {
+    if (event.idempotencyKey === null) continue
+    const identity = identityOf(event.type, event.idempotencyKey)
+    const row = found.get(identity)
+    if (row === undefined || (row.claim === claim && first.get(identity) === event)) continue
+    duplicates.set(event.id, uuidFromBytes(Buffer.from(String(row.winner), 'hex')))
+  }
+  return { duplicates }
+}

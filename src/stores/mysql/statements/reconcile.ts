@@ -1,0 +1,164 @@
+/** Deliveries that publishers with older routes did not know of. */
+import { UNROUTED, uuidToHex } from '../../../core/model/index.ts'
+import type { ReconcileBatch, ReconciledDelivery } from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { MysqlDatabase, Row } from '../database.ts'
+import { literal } from '../script.ts'
+import {
+  asBigInt,
+  asId,
+  asNumber,
+  asText,
+  asTextOrNull,
+  earlier,
+  idList,
+  jsonTable,
+  KEY,
+  NOW,
+  one,
+  TEXT,
+} from './sql-text.ts'
+
+/** Longer than a statement takes from drawing its numbers to writing its last row. */
+const DRAWN_MS = 5_000
+
+interface Mark {
+  readonly version: number
+  readonly after: bigint
+  readonly versions: readonly number[]
+}
+
+/** Versions that occur below ours are found by hopping through the index. */
+const markOf = async (db: MysqlDatabase, t: Tables, destination: string): Promise<Mark | null> => {
+  const [found, versions] = await db.script([
+    one(`SELECT version, reconciled_to FROM ${t.destinations} WHERE name = ?`, [destination]),
+    one(`SELECT DISTINCT routes_version FROM ${t.events} FORCE INDEX (by_routes)`),
+  ])
+  const [mark] = found?.rows ?? []
+  if (mark === undefined) return null
+  const version = asNumber(mark[0])
+  return {
+    version,
+    after: asBigInt(mark[1]),
+    versions: (versions?.rows ?? []).map(([value]) => asNumber(value)).filter((value) => value < version),
+  }
+}
+
+/** The first events past the mark, of each version; `columns` may use the event as `e`. */
+const candidates = (t: Tables, { versions, after }: Mark, limit: number): string =>
+  versions
+    .map(
+      (version) =>
+        `(SELECT x.id, x.seq FROM ${t.events} AS x FORCE INDEX (by_routes) WHERE x.routes_version = ${version} AND x.seq > ${after} ORDER BY x.seq LIMIT ${limit})`,
+    )
+    .join('\nUNION ALL ')
+
+/**
+ * Edits are for one destination alone; unrouted events are expanded with the registry of that moment; older
+ * ones than the destination are not for it. None of them is the reconciler's business.
+ */
+const examined = (t: Tables, mark: Mark, destination: string, limit: number): string => {
+  const name = literal(destination)
+  return `SELECT e.id, e.seq, e.type, e.key, e.size,
+  e.replaces_id IS NULL AND e.created_at >= (SELECT n.started_at FROM ${t.destinations} AS n WHERE n.name = ${name})
+  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN (${name}, '${UNROUTED}'))
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ${name})
+FROM (${candidates(t, mark, limit)}) AS c STRAIGHT_JOIN ${t.events} AS e ON e.id = c.id ORDER BY e.seq LIMIT ${limit}`
+}
+
+/**
+ * How far the search may say it has come. Rows that only a dirty read shows are not committed yet. And numbers
+ * that are missing among young events may have been drawn by a statement that has not written them yet.
+ */
+const settledUpTo = async (
+  db: MysqlDatabase,
+  t: Tables,
+  mark: Mark,
+  seen: ReadonlySet<string>,
+  last: bigint,
+): Promise<bigint> => {
+  const young = `(SELECT COALESCE(MAX(o.seq), 0) FROM ${t.events} AS o WHERE o.seq <= ${last} AND o.created_at < ${earlier(NOW, DRAWN_MS)})`
+  const [, dirty, numbers] = await db.script([
+    one('SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED'),
+    one(
+      `SELECT c.id, c.seq FROM (${candidates(t, mark, seen.size + 1)}) AS c WHERE c.seq <= ${last} ORDER BY c.seq`,
+    ),
+    one(`SELECT GREATEST(${mark.after}, y.seq), COUNT(e.seq) FROM (SELECT ${young} AS seq) AS y
+LEFT JOIN ${t.events} AS e ON e.seq > GREATEST(${mark.after}, y.seq) AND e.seq <= ${last} GROUP BY y.seq`),
+  ])
+  const [known, count] = numbers?.rows[0] ?? [mark.after, 0]
+  const upTo = asBigInt(known) + asBigInt(count) < last ? asBigInt(known) : last
+  const open = (dirty?.rows ?? []).find(([id]) => !seen.has(asId(id)))
+  const limit = open === undefined ? upTo : asBigInt(open[1]) - 1n
+  return limit < upTo ? limit : upTo
+}
+
+export const findUnreconciled = async (
+  db: MysqlDatabase,
+  t: Tables,
+  destination: string,
+  limit: number,
+): Promise<ReconcileBatch> => {
+  const mark = await markOf(db, t, destination)
+  if (mark === null || mark.versions.length === 0)
+    return { events: [], scannedTo: mark?.after ?? 0n, more: false }
+  const rows = await db.rows(examined(t, mark, destination, limit + 1))
+  const taken = rows.slice(0, limit)
+  const last = taken.at(-1)
+  if (last === undefined) return { events: [], scannedTo: mark.after, more: false }
+  const seen = new Set(rows.map(([id]) => asId(id)))
+  const scannedTo = await settledUpTo(db, t, mark, seen, asBigInt(last[1]))
+  return {
+    events: taken.filter((row) => asNumber(row[5]) === 1).map(eventOf),
+    scannedTo: scannedTo < mark.after ? mark.after : scannedTo,
+    // Without a step ahead the same events would come again at once.
+    more: rows.length > limit && scannedTo > mark.after,
+  }
+}
+
+const eventOf = ([id, seq, type, key, size]: Row): ReconcileBatch['events'][number] => ({
+  id: asId(id),
+  seq: asBigInt(seq),
+  type: asText(type),
+  key: asTextOrNull(key),
+  size: asNumber(size),
+})
+
+/** Whatever run there is of it already, the destination heard of the event. The event is locked, or cleaning could take it away. */
+export const reconcile = async (
+  db: MysqlDatabase,
+  t: Tables,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+  scannedTo: bigint,
+): Promise<number> => {
+  const advance = one(
+    `UPDATE ${t.destinations} SET reconciled_to = GREATEST(reconciled_to, ?) WHERE name = ?`,
+    [scannedTo, destination],
+  )
+  if (deliveries.length === 0) {
+    await db.atomic([advance])
+    return 0
+  }
+  const name = literal(destination)
+  const rows = deliveries.map((d) => [uuidToHex(d.id), uuidToHex(d.eventId), d.lane, d.key, d.size])
+  const source = jsonTable(rows, [
+    'id CHAR(32)',
+    'event_id CHAR(32)',
+    'lane INT',
+    `${KEY} ${TEXT(255)}`,
+    'size INT',
+  ])
+  const [, added] = await db.atomic([
+    one(
+      `SELECT id FROM ${t.events} WHERE id IN (${idList(deliveries.map(({ eventId }) => eventId))}) LOCK IN SHARE MODE`,
+    ),
+    one(`INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, ${KEY}, status, available_at, size, created_at)
+SELECT UNHEX(j.id), e.id, e.seq, ${name}, 1, j.lane, j.key, 0, ${NOW}, j.size, ${NOW}
+FROM ${source} STRAIGHT_JOIN ${t.events} AS e ON e.id = UNHEX(j.event_id)
+WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = ${name})
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ${name})`),
+    advance,
+  ])
+  return added?.affected ?? 0
+}

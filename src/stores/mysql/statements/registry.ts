@@ -1,0 +1,109 @@
+/** Destinations that exist, what they want to hear, and their settings. */
+import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
+import { LANES } from '../../../core/model/index.ts'
+import type {
+  DestinationDeclaration,
+  DestinationSettings,
+  OperatorAct,
+  RegistryState,
+} from '../../../core/spi/index.ts'
+import type { Tables } from '../../sql/identifiers.ts'
+import type { MysqlDatabase, Row, Session } from '../database.ts'
+import { writeAudit } from './audit.ts'
+import { asMs, asNumber, asText, NOW } from './sql-text.ts'
+
+const LOAD = (t: Tables): string =>
+  `SELECT name, patterns, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`
+
+const patternsOf = (text: unknown): string[] => JSON.parse(asText(text)) as string[]
+
+const stateOf = (rows: readonly Row[]): RegistryState => {
+  const destinations = rows.map(([name, patterns, version, startedAt, paused, rate]) => ({
+    name: asText(name),
+    patterns: patternsOf(patterns),
+    version: asNumber(version),
+    startedAtMs: asMs(startedAt),
+    paused: asNumber(paused) === 1,
+    ratePerSecond: rate === null ? null : asNumber(rate),
+  }))
+  return {
+    version: destinations.reduce((highest, { version }) => Math.max(highest, version), 0),
+    destinations,
+  }
+}
+
+export const load = async (db: MysqlDatabase, t: Tables): Promise<RegistryState> =>
+  stateOf(await db.rows(LOAD(t)))
+
+/** Order and repetition of patterns mean nothing; without this two processes could outbid each other for ever. */
+const normalised = (patterns: readonly string[]): string => JSON.stringify([...new Set(patterns)].sort())
+
+const changedDeclarations = (
+  state: RegistryState,
+  declared: readonly DestinationDeclaration[],
+): readonly DestinationDeclaration[] => {
+  const known = new Map(state.destinations.map(({ name, patterns }) => [name, normalised(patterns)]))
+  return declared.filter(({ name, patterns }) => known.get(name) !== normalised(patterns))
+}
+
+/** A new destination begins behind the last event there is. */
+const declareOne = async (
+  c: Session,
+  t: Tables,
+  { name, patterns, paused }: DestinationDeclaration,
+  version: number,
+): Promise<void> => {
+  const text = JSON.stringify(patterns)
+  await c.write(
+    `INSERT INTO ${t.destinations} (name, patterns, version, paused, started_at, reconciled_to)
+SELECT ?, ?, ?, ?, ${NOW}, COALESCE(MAX(seq), 0) FROM ${t.events}
+ON DUPLICATE KEY UPDATE patterns = ?, version = ?`,
+    [name, text, version, Number(paused ?? false), text, version],
+  )
+  const lanes = Array.from({ length: LANES }, (_, lane) => `(?, ${lane})`).join(', ')
+  await c.write(
+    `INSERT INTO ${t.lanes} (destination, lane) VALUES ${lanes} ON DUPLICATE KEY UPDATE epoch = epoch`,
+    Array.from({ length: LANES }, () => name),
+  )
+}
+
+export const declare = async (
+  db: MysqlDatabase,
+  t: Tables,
+  declared: readonly DestinationDeclaration[],
+): Promise<RegistryState> => {
+  const quick = await load(db, t)
+  if (changedDeclarations(quick, declared).length === 0) return quick
+  return db.transaction(async (c) => {
+    // One at a time, or two would give their destinations the same version.
+    await c.rows(`SELECT version FROM ${t.migrations} WHERE version = 1 FOR UPDATE`)
+    const before = stateOf(await c.rows(LOAD(t)))
+    const changed = changedDeclarations(before, declared)
+    for (const declaration of changed) await declareOne(c, t, declaration, before.version + 1)
+    return changed.length === 0 ? before : stateOf(await c.rows(LOAD(t)))
+  })
+}
+
+export const configure = (
+  db: MysqlDatabase,
+  t: Tables,
+  name: string,
+  change: DestinationSettings,
+  act: OperatorAct,
+): Promise<void> =>
+  db.transaction(async (c) => {
+    const { paused, ratePerSecond } = change
+    const changed = await c.write(
+      `UPDATE ${t.destinations} SET paused = COALESCE(?, paused), rate_per_second = IF(?, ?, rate_per_second) WHERE name = ?`,
+      [
+        paused === undefined ? null : Number(paused),
+        Number(ratePerSecond !== undefined),
+        ratePerSecond ?? null,
+        name,
+      ],
+    )
+    if (changed === 0) {
+      throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
+    }
+    await writeAudit(c, t, 'configure', { destination: name, ...change }, 1, act)
+  })

@@ -1,0 +1,261 @@
+/**
+ * The application's transactions on connections of its pool. A COMMIT without a transaction succeeds on MySQL, so
+ * its answer alone does not tell what happened: the scope remembers whether the server had ended the transaction
+ * before. No answer means that nobody knows.
+ */
+import { Buffer } from 'node:buffer'
+import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
+import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
+import type { MysqlDatabase } from './database.ts'
+import { isHeader, type MysqlConnection, saysInTransaction } from './driver.ts'
+import { errorNumber, refusesCommit, storeErrorOf } from './errors.ts'
+import {
+  checkScope,
+  goneError,
+  guardHandle,
+  newScope,
+  type Open,
+  type Scope,
+  watched,
+} from './transaction-scope.ts'
+
+interface Known {
+  readonly scope: Scope
+  readonly depth: number
+}
+
+const isConnection = (handle: unknown): handle is MysqlConnection => {
+  const members = handle as Partial<Record<string, unknown>> | null
+  return (
+    typeof members === 'object' &&
+    members !== null &&
+    typeof members.query === 'function' &&
+    typeof members.beginTransaction === 'function'
+  )
+}
+
+/** Rows by name; of a statement without rows, how many it wrote. */
+const rowsOf = (result: unknown): readonly SqlRow[] =>
+  isHeader(result) ? [{ affectedRows: result.affectedRows }] : (result as readonly SqlRow[])
+
+/** A savepoint that is not there any more went with its transaction. */
+const NO_SAVEPOINT = 1305
+
+export class MysqlTransactions<Tx extends object> implements Transactions<Tx, SqlExecutor> {
+  readonly library = 'mysql2'
+  readonly #database: MysqlDatabase
+  /** Our own handles; an application's connection is not among them. */
+  readonly #known = new WeakMap<object, Known>()
+
+  constructor(database: MysqlDatabase) {
+    this.#database = database
+  }
+
+  async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
+    const open = await this.begin()
+    let result: T
+    try {
+      result = await fn(open.tx)
+    } catch (error) {
+      await open.rollback()
+      throw error
+    }
+    await open.commit()
+    return result
+  }
+
+  async begin(): Promise<OpenTransaction<Tx>> {
+    const open = await this.#connect()
+    try {
+      await this.#control(open, 'START TRANSACTION')
+    } catch (error) {
+      this.#release(open)
+      throw storeErrorOf(error, this.#database.place)
+    }
+    const scope = newScope(open)
+    return {
+      tx: this.#handle(scope, 0),
+      commit: () => this.#commit(scope),
+      rollback: () => this.#rollback(scope),
+    }
+  }
+
+  async nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
+    const known = this.#known.get(tx)
+    if (known === undefined) {
+      throw new TransactionError(
+        ERROR_CODES.noTransaction,
+        'Only transactions that outbox.transaction opened can be nested; use a savepoint of your own library instead.',
+      )
+    }
+    const { scope, depth } = known
+    const { open } = scope
+    checkScope(scope)
+    const child = newScope(open)
+    scope.child = child
+    const name = `posthaste_${depth + 1}`
+    try {
+      await this.#control(open, `SAVEPOINT ${name}`)
+      try {
+        const result = await fn(this.#handle(child, depth + 1))
+        checkScope(child)
+        await this.#control(open, `RELEASE SAVEPOINT ${name}`)
+        return result
+      } catch (error) {
+        if (!open.broken && open.gone === null) await this.#control(open, `ROLLBACK TO SAVEPOINT ${name}`)
+        throw error
+      }
+    } catch (error) {
+      if (errorNumber(error) === NO_SAVEPOINT) open.gone ??= 'rolledBack'
+      throw storeErrorOf(error, this.#database.place)
+    } finally {
+      child.ended = true
+      scope.child = null
+    }
+  }
+
+  executor(tx: Tx): SqlExecutor {
+    const known = this.#known.get(tx)
+    if (known !== undefined) {
+      const guard = (): void => checkScope(known.scope)
+      guard()
+      return this.#executorOn(known.scope.open, guard)
+    }
+    if (!isConnection(tx)) {
+      throw new TransactionError(
+        ERROR_CODES.noTransaction,
+        'This is not a connection of mysql2/promise in a transaction. Pass the handle that outbox.transaction gives you, or your own connection after beginTransaction; a pool is neither.',
+      )
+    }
+    // Whether it is in a transaction is known with the first answer, and then not in one means never in one.
+    const open: Open = { connection: tx, broken: false, gone: null }
+    return this.#executorOn(open, () => undefined)
+  }
+
+  inTransaction(tx: Tx): boolean | undefined {
+    const known = this.#known.get(tx)
+    if (known !== undefined) return !known.scope.ended && known.scope.open.gone === null
+    return isConnection(tx) ? undefined : false
+  }
+
+  #executorOn(open: Open, guard: () => void): SqlExecutor {
+    const { place, options } = this.#database
+    return {
+      run: async (sql, params) => {
+        guard()
+        options.onStatement?.(sql)
+        try {
+          const [result] = await watched(
+            open,
+            open.connection.query({ sql, values: params.map(bindable), rowsAsArray: false }),
+          )
+          if (isHeader(result) && !saysInTransaction(result)) throw notInTransaction()
+          return rowsOf(result)
+        } catch (error) {
+          throw storeErrorOf(error, place)
+        }
+      },
+    }
+  }
+
+  async #connect(): Promise<Open> {
+    const database = this.#database
+    try {
+      return { connection: await database.application.getConnection(), broken: false, gone: null }
+    } catch (error) {
+      throw storeErrorOf(error, database.place)
+    }
+  }
+
+  async #control(open: Open, sql: string): Promise<void> {
+    const { options } = this.#database
+    options.onStatement?.(sql)
+    const sent = open.connection.query({ sql, timeout: options.queryTimeoutMs })
+    await watched(open, sql === 'COMMIT' || sql === 'ROLLBACK' ? sent.then(() => null) : sent)
+  }
+
+  #handle(scope: Scope, depth: number): Tx {
+    const tx = guardHandle(scope.open.connection, scope) as unknown as Tx
+    this.#known.set(tx, { scope, depth })
+    return tx
+  }
+
+  async #commit(scope: Scope): Promise<void> {
+    if (scope.ended) checkScope(scope)
+    const { open, child } = scope
+    this.#end(scope)
+    try {
+      const gone = goneError(open)
+      if (gone !== null || child !== null) {
+        await this.#abandon(open)
+        throw (
+          gone ??
+          new TransactionError(
+            ERROR_CODES.conflict,
+            'The transaction was committed while a nested one was open; it was rolled back. Await nested transactions.',
+          )
+        )
+      }
+      await this.#commitNow(open)
+    } finally {
+      this.#release(open)
+    }
+  }
+
+  async #commitNow(open: Open): Promise<void> {
+    try {
+      await this.#control(open, 'COMMIT')
+    } catch (cause) {
+      open.broken = true
+      if (refusesCommit(cause)) {
+        throw new TransactionError(
+          ERROR_CODES.commitRolledBack,
+          'The server refused to commit; everything was rolled back.',
+          { cause },
+        )
+      }
+      throw new StoreError(
+        ERROR_CODES.commitUnknown,
+        'The connection was lost during COMMIT, so it is not known whether the transaction happened.',
+        { cause },
+      )
+    }
+  }
+
+  async #rollback(scope: Scope): Promise<void> {
+    if (scope.ended) return
+    this.#end(scope)
+    await this.#abandon(scope.open)
+    this.#release(scope.open)
+  }
+
+  /** If this fails the connection is thrown away, and the server rolls back what was open on it. */
+  async #abandon(open: Open): Promise<void> {
+    if (open.broken) return
+    try {
+      await this.#control(open, 'ROLLBACK')
+    } catch {
+      open.broken = true
+    }
+  }
+
+  #release({ connection, broken }: Open): void {
+    if (broken) connection.destroy()
+    else connection.release?.()
+  }
+
+  #end(scope: Scope): void {
+    for (let inner = scope.child; inner !== null; inner = inner.child) inner.ended = true
+    scope.ended = true
+  }
+}
+
+const notInTransaction = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.noTransaction,
+    'The connection is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.',
+  )
+
+/** mysql2 knows bytes by Node's class for them. */
+const bindable = (value: unknown): unknown => (value instanceof Uint8Array ? Buffer.from(value) : value)

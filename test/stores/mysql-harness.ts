@@ -1,0 +1,78 @@
+/** A store with tables of its own for every case of the suite; what the suite cannot do through the SPI goes by hand. */
+import { randomBytes } from 'node:crypto'
+import mysql from 'mysql2/promise'
+import type { Store } from '../../src/core/spi/index.ts'
+import { type MysqlHandle, mysqlStore, type SqlExecutor } from '../../src/stores/mysql/index.ts'
+import type { MysqlUrlOptions } from '../../src/stores/mysql/options.ts'
+import type { StoreHarness } from '../../src/testing/suites/index.ts'
+import { type ServerName, serverUrl } from './servers.ts'
+import { testContext } from './sqlite-files.ts'
+
+export const newPrefix = (): string => `ph_${randomBytes(6).toString('hex')}_`
+
+/** One connection per test file and server for what is done by hand. */
+const byHand = new Map<ServerName, mysql.Pool>()
+
+export const poolOf = (server: ServerName): mysql.Pool => {
+  const pool =
+    byHand.get(server) ??
+    mysql.createPool({ uri: serverUrl(server), connectionLimit: 4, multipleStatements: true, maxIdle: 1 })
+  byHand.set(server, pool)
+  return pool
+}
+
+export const runByHand = async (server: ServerName, sql: string): Promise<unknown> =>
+  (await poolOf(server).query(sql))[0]
+
+const TABLES = [
+  'events',
+  'deliveries',
+  'finished',
+  'lanes',
+  'workers',
+  'attempts',
+  'dedup',
+  'destinations',
+  'audit',
+  'stats',
+  'migrations',
+]
+
+export const dropTables = async (server: ServerName, prefix: string): Promise<void> => {
+  const names = TABLES.map((name) => `\`${prefix}${name}\``).join(', ')
+  await runByHand(server, `DROP VIEW IF EXISTS \`${prefix}all\`; DROP TABLE IF EXISTS ${names}`)
+}
+
+export interface MysqlHarness extends StoreHarness<MysqlHandle, SqlExecutor> {
+  readonly prefix: string
+}
+
+export const createHarness = async (
+  server: ServerName,
+  options: Partial<MysqlUrlOptions> = {},
+): Promise<MysqlHarness> => {
+  const prefix = newPrefix()
+  const opened: Store<MysqlHandle, SqlExecutor>[] = []
+  const open = async (): Promise<Store<MysqlHandle, SqlExecutor>> => {
+    const store = mysqlStore({ connectionString: serverUrl(server), prefix, ...options })
+    await store.open(testContext())
+    opened.push(store)
+    return store
+  }
+  return {
+    prefix,
+    store: await open(),
+    reopen: open,
+    setNextSeq: async (seq) => {
+      await runByHand(server, `ALTER TABLE \`${prefix}events\` AUTO_INCREMENT = ${seq}`)
+    },
+    corruptEvent: async (id) => {
+      const digits = id.replaceAll('-', '')
+      await runByHand(server, `UPDATE \`${prefix}events\` SET headers = '{broken' WHERE id = X'${digits}'`)
+    },
+    dispose: async () => {
+      for (const store of opened) await store.close()
+      await dropTables(server, prefix)
+    },
+  }
+}
