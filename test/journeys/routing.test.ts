@@ -181,6 +181,31 @@ describe('the reconciler', () => {
     expect(fresh.accepted.map((sent) => sent.event.id)).toEqual([missed, known])
     expect(old.accepted.map((sent) => sent.event.type)).toEqual(['before', 'missed', 'known'])
   })
+
+  it('does not bring the history along when a destination that exists wants to hear more', async () => {
+    const [narrow, wide] = [recordingDestination(), recordingDestination()]
+    await using before = createTestOutbox({
+      destinations: { mail: { to: narrow, events: ['order.*'] } },
+      laneRenewMs: 7_000,
+    })
+    await before.outbox.start()
+    const publish = (type: string) =>
+      before.outbox.transaction((tx) => before.outbox.publish(tx, event(type)))
+    await publish('order.placed')
+    await publish('user.created')
+    await before.advance(60_000)
+    await using after = createTestOutbox({
+      database: before.database,
+      clock: before.runtime as never,
+      destinations: { mail: { to: wide, events: ['order.*', 'user.*'] } },
+    })
+    await after.outbox.start()
+    // The older process still routes by what it knows, so this one has to be made up for.
+    await publish('user.renamed')
+    await before.outbox.stop()
+    await before.advance(120_000)
+    expect(wide.accepted.map((sent) => sent.event.type)).toEqual(['user.renamed'])
+  })
 })
 
 describe('listeners', () => {

@@ -57,6 +57,8 @@ export interface RegistryState {
 export interface RegisteredDestination {
   readonly name: string
   readonly patterns: readonly string[]
+  /** For each pattern: events at or below this `seq` are older than it, so it does not make up for them. */
+  readonly patternsFrom: readonly bigint[]
   /** Registry version that brought its current patterns. */
   readonly version: number
   readonly startedAtMs: number

@@ -23,7 +23,7 @@ describe('options of the PostgreSQL store', () => {
 
   it('take a pool instead of an address', () => {
     const pool = { connect: () => undefined, on: () => undefined }
-    expect(resolve({ connectionString: undefined, pool }).source).toEqual({ pool })
+    expect(resolve({ connectionString: undefined, pool }).source).toEqual({ pool, poolSize: 4 })
   })
 
   const hostile = ['', '1x', 'a"b', "a'b", 'a;b', 'a b', 'a\0', 'a\n', 'a.b', 'ä', 'a'.repeat(41), 7, null]
@@ -40,7 +40,7 @@ describe('options of the PostgreSQL store', () => {
     { connectionString: undefined },
     { pool: { connect: () => undefined, on: () => undefined } },
     { connectionString: undefined, pool: {} },
-    { connectionString: undefined, pool: { connect: () => undefined, on: () => undefined }, poolSize: 3 },
+    { connectionString: undefined, pool: { connect: () => undefined, on: () => undefined }, poolSize: 1 },
     { connectionString: 'mysql://x' },
     { connectionString: '' },
     { schema: 'pg_toast' },

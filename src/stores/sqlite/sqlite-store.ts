@@ -16,6 +16,7 @@ import type {
   StoreCapabilities,
   StoreContext,
 } from '../../core/spi/index.ts'
+import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
 import { SqliteDatabase } from './database.ts'
@@ -171,7 +172,7 @@ const queueRole = (database: SqliteDatabase, t: Tables): QueueStore => ({
 const registryRole = (database: SqliteDatabase, t: Tables): Registry => ({
   async declare(destinations) {
     const state = await database.read((c) => registering.load(c, t))
-    if (registering.changedDeclarations(state, destinations).length === 0) return state
+    if (changedDeclarations(state, destinations).length === 0) return state
     return database.write((c) => registering.declare(c, t, destinations))
   },
   load: () => database.read((c) => registering.load(c, t)),

@@ -1,7 +1,7 @@
 /** Adds deliveries that publishers who did not know a destination left out. */
 import { laneOf } from '../../model/lane.ts'
 import { compilePattern, matches } from '../../policy/routing.ts'
-import type { RegisteredDestination, Store } from '../../spi/index.ts'
+import type { ReconcileBatch, RegisteredDestination, Store } from '../../spi/index.ts'
 import type { Routes } from '../routes.ts'
 import type { Duty } from './duty.ts'
 
@@ -40,7 +40,10 @@ const reconcile = async (
   const { name } = destination
   const batch = await store.registry.findUnreconciled(name, RECONCILE_BATCH)
   const patterns = destination.patterns.map(compilePattern)
-  const missed = batch.events.filter(({ type }) => patterns.some((pattern) => matches(pattern, type)))
+  // A pattern that came later does not bring the history along.
+  const isMissed = ({ type, seq }: ReconcileBatch['events'][number]): boolean =>
+    patterns.some((pattern, i) => matches(pattern, type) && seq > (destination.patternsFrom[i] ?? 0n))
+  const missed = batch.events.filter(isMissed)
   if (missed.length === 0 && batch.events.length === 0 && !batch.more) return false
   const deliveries = missed.map(({ id, seq, key, size }) => ({
     id: newId(),

@@ -27,9 +27,12 @@ export const declare = (
   if (changed.length > 0) db.registryVersion += 1
   for (const { name, patterns, paused } of changed) {
     const known = db.registry.get(name)
+    const positionOf = (pattern: string): bigint =>
+      known?.patternsFrom[known.patterns.indexOf(pattern)] ?? db.lastSeq
     db.registry.set(name, {
       ...(known ?? started(db, name, paused ?? false)),
       patterns: Object.freeze([...patterns]),
+      patternsFrom: Object.freeze(patterns.map(positionOf)),
       version: db.registryVersion,
     })
   }
@@ -41,6 +44,7 @@ export const declare = (
 const started = (db: MemoryDatabase, name: string, paused: boolean): RegistryEntry => ({
   name,
   patterns: [],
+  patternsFrom: [],
   version: 0,
   startedAtMs: db.now(),
   paused,

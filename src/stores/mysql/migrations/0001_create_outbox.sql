@@ -154,6 +154,7 @@ CREATE TABLE IF NOT EXISTS `{prefix}dedup` (
 CREATE TABLE IF NOT EXISTS `{prefix}destinations` (
   name            VARCHAR(64) NOT NULL PRIMARY KEY,
   patterns        MEDIUMTEXT  NOT NULL,
+  patterns_from   MEDIUMTEXT  NOT NULL,
   version         INT         NOT NULL,
   started_at      DATETIME(6) NOT NULL,
   reconciled_to   BIGINT      NOT NULL,

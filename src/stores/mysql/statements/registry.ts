@@ -7,58 +7,51 @@ import type {
   OperatorAct,
   RegistryState,
 } from '../../../core/spi/index.ts'
+import { changedDeclarations, patternPositions, registryState } from '../../sql/declarations.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase, Row, Session } from '../database.ts'
 import { writeAudit } from './audit.ts'
 import { asMs, asNumber, asText, NOW } from './sql-text.ts'
 
 const LOAD = (t: Tables): string =>
-  `SELECT name, patterns, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`
+  `SELECT name, patterns, patterns_from, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`
 
-const patternsOf = (text: unknown): string[] => JSON.parse(asText(text)) as string[]
+const textsOf = (json: unknown): string[] => JSON.parse(asText(json)) as string[]
 
-const stateOf = (rows: readonly Row[]): RegistryState => {
-  const destinations = rows.map(([name, patterns, version, startedAt, paused, rate]) => ({
-    name: asText(name),
-    patterns: patternsOf(patterns),
-    version: asNumber(version),
-    startedAtMs: asMs(startedAt),
-    paused: asNumber(paused) === 1,
-    ratePerSecond: rate === null ? null : asNumber(rate),
-  }))
-  return {
-    version: destinations.reduce((highest, { version }) => Math.max(highest, version), 0),
-    destinations,
-  }
-}
+const stateOf = (rows: readonly Row[]): RegistryState =>
+  registryState(
+    rows.map(([name, patterns, from, version, startedAt, paused, rate]) => ({
+      name: asText(name),
+      patterns: textsOf(patterns),
+      patternsFrom: textsOf(from).map(BigInt),
+      version: asNumber(version),
+      startedAtMs: asMs(startedAt),
+      paused: asNumber(paused) === 1,
+      ratePerSecond: rate === null ? null : asNumber(rate),
+    })),
+  )
 
 export const load = async (db: MysqlDatabase, t: Tables): Promise<RegistryState> =>
   stateOf(await db.rows(LOAD(t)))
-
-/** Order and repetition of patterns mean nothing; without this two processes could outbid each other for ever. */
-const normalised = (patterns: readonly string[]): string => JSON.stringify([...new Set(patterns)].sort())
-
-const changedDeclarations = (
-  state: RegistryState,
-  declared: readonly DestinationDeclaration[],
-): readonly DestinationDeclaration[] => {
-  const known = new Map(state.destinations.map(({ name, patterns }) => [name, normalised(patterns)]))
-  return declared.filter(({ name, patterns }) => known.get(name) !== normalised(patterns))
-}
 
 /** A new destination begins behind the last event there is. */
 const declareOne = async (
   c: Session,
   t: Tables,
-  { name, patterns, paused }: DestinationDeclaration,
-  version: number,
+  before: RegistryState,
+  declaration: DestinationDeclaration,
 ): Promise<void> => {
+  const { name, patterns, paused } = declaration
+  const [[last] = []] = await c.rows(`SELECT COALESCE(MAX(seq), 0) FROM ${t.events}`)
+  const lastSeq = BigInt(asText(last))
   const text = JSON.stringify(patterns)
+  const from = JSON.stringify(patternPositions(before, declaration, lastSeq).map(String))
+  const version = before.version + 1
   await c.write(
-    `INSERT INTO ${t.destinations} (name, patterns, version, paused, started_at, reconciled_to)
-SELECT ?, ?, ?, ?, ${NOW}, COALESCE(MAX(seq), 0) FROM ${t.events}
-ON DUPLICATE KEY UPDATE patterns = ?, version = ?`,
-    [name, text, version, Number(paused ?? false), text, version],
+    `INSERT INTO ${t.destinations} (name, patterns, patterns_from, version, paused, started_at, reconciled_to)
+VALUES (?, ?, ?, ?, ?, ${NOW}, ?)
+ON DUPLICATE KEY UPDATE patterns = ?, patterns_from = ?, version = ?`,
+    [name, text, from, version, Number(paused ?? false), lastSeq, text, from, version],
   )
   const lanes = Array.from({ length: LANES }, (_, lane) => `(?, ${lane})`).join(', ')
   await c.write(
@@ -79,7 +72,7 @@ export const declare = async (
     await c.rows(`SELECT version FROM ${t.migrations} WHERE version = 1 FOR UPDATE`)
     const before = stateOf(await c.rows(LOAD(t)))
     const changed = changedDeclarations(before, declared)
-    for (const declaration of changed) await declareOne(c, t, declaration, before.version + 1)
+    for (const declaration of changed) await declareOne(c, t, before, declaration)
     return changed.length === 0 ? before : stateOf(await c.rows(LOAD(t)))
   })
 }

@@ -153,6 +153,7 @@ CREATE INDEX "{prefix}dedup_created" ON {schema}."{prefix}dedup" (created_at);
 CREATE TABLE {schema}."{prefix}destinations" (
   name            text        COLLATE "C" NOT NULL,
   patterns        text[]      NOT NULL,
+  patterns_from   bigint[]    NOT NULL,
   version         integer     NOT NULL,
   started_at      timestamptz NOT NULL,
   reconciled_to   bigint      NOT NULL,

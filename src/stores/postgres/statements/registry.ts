@@ -8,14 +8,25 @@ import type {
   ReconciledDelivery,
   RegistryState,
 } from '../../../core/spi/index.ts'
+import { changedDeclarations, patternPositions, registryState } from '../../sql/declarations.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { auditStatement } from './audit.ts'
-import { asMs, asNumber, asNumberOrNull, asText, isTrue, NOW, sqlText, textList } from './sql-text.ts'
+import {
+  asBigInt,
+  asMs,
+  asNumber,
+  asNumberOrNull,
+  asText,
+  isTrue,
+  NOW,
+  sqlText,
+  textList,
+} from './sql-text.ts'
 
 const LOAD = sqlText(
   (t) =>
-    `SELECT name, to_json(patterns), version, ${asMs('started_at')}, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
+    `SELECT name, to_json(patterns), to_json(patterns_from::text[]), version, ${asMs('started_at')}, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
 )
 
 /** Declarations one after another; readers are not kept waiting. */
@@ -27,10 +38,14 @@ export const lastSeq = (t: PostgresTables): string =>
 
 /** A new destination begins behind the last event there is; what was drawn before was stored before. */
 const DECLARE = sqlText(
-  (t) => `INSERT INTO ${t.destinations} (name, patterns, version, paused, started_at, reconciled_to)
-VALUES ($1, $2::text[], $3::int, $4::boolean, ${NOW}, ${lastSeq(t)})
-ON CONFLICT (name) DO UPDATE SET patterns = excluded.patterns, version = excluded.version`,
+  (
+    t,
+  ) => `INSERT INTO ${t.destinations} (name, patterns, patterns_from, version, paused, started_at, reconciled_to)
+VALUES ($1, $2::text[], $3::bigint[], $4::int, $5::boolean, ${NOW}, $6::bigint)
+ON CONFLICT (name) DO UPDATE SET patterns = excluded.patterns, patterns_from = excluded.patterns_from, version = excluded.version`,
 )
+
+const LAST_SEQ = sqlText((t) => `SELECT ${lastSeq(t)}`)
 
 const ADD_LANES = sqlText(
   (
@@ -45,34 +60,23 @@ const CONFIGURE = sqlText(
 WHERE name = $4 RETURNING 1`,
 )
 
-const stateOf = (rows: readonly Row[]): RegistryState => {
-  const destinations = rows.map(([name, patterns, version, startedAt, paused, rate]) => ({
-    name: asText(name),
-    patterns: JSON.parse(asText(patterns)) as string[],
-    version: asNumber(version),
-    startedAtMs: asNumber(startedAt),
-    paused: isTrue(paused),
-    ratePerSecond: asNumberOrNull(rate),
-  }))
-  return {
-    version: destinations.reduce((highest, { version }) => Math.max(highest, version), 0),
-    destinations,
-  }
-}
+const textsOf = (json: unknown): string[] => JSON.parse(asText(json)) as string[]
+
+const stateOf = (rows: readonly Row[]): RegistryState =>
+  registryState(
+    rows.map(([name, patterns, from, version, startedAt, paused, rate]) => ({
+      name: asText(name),
+      patterns: textsOf(patterns),
+      patternsFrom: textsOf(from).map(BigInt),
+      version: asNumber(version),
+      startedAtMs: asNumber(startedAt),
+      paused: isTrue(paused),
+      ratePerSecond: asNumberOrNull(rate),
+    })),
+  )
 
 export const load = async (db: PostgresDatabase, t: PostgresTables): Promise<RegistryState> =>
   stateOf(await db.rows(LOAD(t)))
-
-/** Order and repetition of patterns mean nothing; without this two processes could outbid each other for ever. */
-const normalised = (patterns: readonly string[]): string => JSON.stringify([...new Set(patterns)].sort())
-
-const changedDeclarations = (
-  state: RegistryState,
-  declared: readonly DestinationDeclaration[],
-): readonly DestinationDeclaration[] => {
-  const known = new Map(state.destinations.map(({ name, patterns }) => [name, normalised(patterns)]))
-  return declared.filter(({ name, patterns }) => known.get(name) !== normalised(patterns))
-}
 
 export const declare = async (
   db: PostgresDatabase,
@@ -85,8 +89,13 @@ export const declare = async (
   return db.transaction(async (session) => {
     await session.rows(LOCK(t))
     const before = stateOf(await session.rows(LOAD(t)))
-    for (const { name, patterns, paused } of changedDeclarations(before, declared)) {
-      await session.rows(DECLARE(t), [name, textList(patterns), before.version + 1, String(paused ?? false)])
+    const [[last] = []] = await session.rows(LAST_SEQ(t))
+    const lastSeq = asBigInt(last)
+    for (const declaration of changedDeclarations(before, declared)) {
+      const { name, patterns, paused } = declaration
+      const from = textList(patternPositions(before, declaration, lastSeq).map(String))
+      const values = [before.version + 1, String(paused ?? false), String(lastSeq)]
+      await session.rows(DECLARE(t), [name, textList(patterns), from, ...values])
       await session.rows(ADD_LANES(t), [name])
     }
     return stateOf(await session.rows(LOAD(t)))

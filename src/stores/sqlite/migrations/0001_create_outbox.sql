@@ -130,6 +130,7 @@ CREATE INDEX "{prefix}dedup_created" ON "{prefix}dedup" (created_at);
 CREATE TABLE "{prefix}destinations" (
   name            TEXT    NOT NULL PRIMARY KEY,
   patterns        TEXT    NOT NULL,
+  patterns_from   TEXT    NOT NULL,
   version         INTEGER NOT NULL,
   started_at      INTEGER NOT NULL,
   reconciled_to   INTEGER NOT NULL,

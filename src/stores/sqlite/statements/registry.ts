@@ -9,6 +9,7 @@ import type {
   ReconciledDelivery,
   RegistryState,
 } from '../../../core/spi/index.ts'
+import { changedDeclarations, patternPositions, registryState } from '../../sql/declarations.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { writeAudit } from './audit.ts'
@@ -18,14 +19,18 @@ const VERSION = sqlText((t) => `SELECT coalesce(max(version), 0) FROM ${t.destin
 
 const LOAD = sqlText(
   (t) =>
-    `SELECT name, patterns, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
+    `SELECT name, patterns, patterns_from, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
 )
+
+const LAST_SEQ = 'SELECT seq FROM sqlite_sequence WHERE name = ?'
 
 /** A new destination begins behind the last event there is; writers exclude each other, so that is exact. */
 const DECLARE = sqlText(
-  (t) => `INSERT INTO ${t.destinations} (name, patterns, version, paused, started_at, reconciled_to)
-VALUES (?, ?, ?, ?, ${NOW}, coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${t.prefix}events'), 0))
-ON CONFLICT (name) DO UPDATE SET patterns = excluded.patterns, version = excluded.version`,
+  (
+    t,
+  ) => `INSERT INTO ${t.destinations} (name, patterns, patterns_from, version, paused, started_at, reconciled_to)
+VALUES (?, ?, ?, ?, ?, ${NOW}, ?)
+ON CONFLICT (name) DO UPDATE SET patterns = excluded.patterns, patterns_from = excluded.patterns_from, version = excluded.version`,
 )
 
 const ADD_LANES = sqlText(
@@ -45,33 +50,20 @@ WHERE name = ? RETURNING 1`,
 export const registryVersion = (c: SqliteConnection, t: Tables): number =>
   asNumber(c.rows(VERSION(t))[0]?.[0])
 
-const patternsOf = (text: unknown): string[] => JSON.parse(asText(text)) as string[]
+const textsOf = (text: unknown): string[] => JSON.parse(asText(text)) as string[]
 
-export const load = (c: SqliteConnection, t: Tables): RegistryState => {
-  const destinations = c.rows(LOAD(t)).map(([name, patterns, version, startedAt, paused, rate]) => ({
-    name: asText(name),
-    patterns: patternsOf(patterns),
-    version: asNumber(version),
-    startedAtMs: asNumber(startedAt),
-    paused: asNumber(paused) === 1,
-    ratePerSecond: rate === null ? null : asNumber(rate),
-  }))
-  return {
-    version: destinations.reduce((highest, { version }) => Math.max(highest, version), 0),
-    destinations,
-  }
-}
-
-/** Order and repetition of patterns mean nothing; without this two processes could outbid each other for ever. */
-const normalised = (patterns: readonly string[]): string => JSON.stringify([...new Set(patterns)].sort())
-
-export const changedDeclarations = (
-  state: RegistryState,
-  declared: readonly DestinationDeclaration[],
-): readonly DestinationDeclaration[] => {
-  const known = new Map(state.destinations.map(({ name, patterns }) => [name, normalised(patterns)]))
-  return declared.filter(({ name, patterns }) => known.get(name) !== normalised(patterns))
-}
+export const load = (c: SqliteConnection, t: Tables): RegistryState =>
+  registryState(
+    c.rows(LOAD(t)).map(([name, patterns, from, version, startedAt, paused, rate]) => ({
+      name: asText(name),
+      patterns: textsOf(patterns),
+      patternsFrom: textsOf(from).map(BigInt),
+      version: asNumber(version),
+      startedAtMs: asNumber(startedAt),
+      paused: asNumber(paused) === 1,
+      ratePerSecond: rate === null ? null : asNumber(rate),
+    })),
+  )
 
 export const declare = (
   c: SqliteConnection,
@@ -80,8 +72,12 @@ export const declare = (
 ): RegistryState => {
   const before = load(c, t)
   const changed = changedDeclarations(before, declared)
-  for (const { name, patterns, paused } of changed) {
-    c.rows(DECLARE(t), [name, JSON.stringify(patterns), before.version + 1, Number(paused ?? false)])
+  const lastSeq = asBigInt(c.rows(LAST_SEQ, [`${t.prefix}events`])[0]?.[0] ?? 0n)
+  for (const declaration of changed) {
+    const { name, patterns, paused } = declaration
+    const from = patternPositions(before, declaration, lastSeq).map(String)
+    const texts = [JSON.stringify(patterns), JSON.stringify(from)]
+    c.rows(DECLARE(t), [name, ...texts, before.version + 1, Number(paused ?? false), lastSeq])
     c.rows(ADD_LANES(t), [name, ALL_LANES])
   }
   return changed.length === 0 ? before : load(c, t)

@@ -55,6 +55,19 @@ export const registryTopic: Topic = {
       assert.deepEqual(await t.store.registry.declare(declaration), first)
     },
 
+    'a pattern counts from the events that there are when it comes': async (t) => {
+      await t.publish()
+      const [first] = (await t.store.registry.declare([{ name: 'alpha', patterns: ['a.*'] }])).destinations
+      const published = await t.publish()
+      const { seq } = await t.readOne(published)
+      const [alpha] = (await t.store.registry.declare([{ name: 'alpha', patterns: ['b.*', 'a.*'] }]))
+        .destinations
+      const from = new Map(alpha!.patterns.map((pattern, i) => [pattern, alpha!.patternsFrom[i]!]))
+      assert.equal(from.get('a.*'), first!.patternsFrom[0], 'a known one keeps its position')
+      assert.ok(from.get('a.*')! < seq && from.get('b.*')! >= seq)
+      assert.deepEqual((await t.store.registry.load()).destinations[0], alpha)
+    },
+
     'new patterns grow the version of that destination alone': async (t) => {
       const first = await t.store.registry.declare([
         { name: 'alpha', patterns: ['a.*'] },
