@@ -27,7 +27,7 @@ export interface PostgresConnection {
   removeListener(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   /** A truthy argument takes the connection out of the pool. */
   release?(destroy?: boolean): void
-  /** `I` idle, `T` in a transaction, `E` in one that failed; since pg 8.18. */
+  /** `I` idle, `T` in a transaction, `E` in one that failed; since pg 8.21. */
   getTransactionStatus?(): string | null
   /** As the server, or a pooler in its place, said when the connection was made. */
   readonly processID?: number | null
