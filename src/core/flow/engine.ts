@@ -282,13 +282,19 @@ export class Engine implements HotIntake {
     this.#settler.abandon()
     this.#hotClaims.close()
     clean &&= settled && closed
-    const given = this.#lanes.stop(clean).catch((error: unknown) => {
-      this.#parts.logger.log('warn', 'lanes could not be given up; their lease runs out', {
-        error: String(error),
-      })
-    })
-    clean &&= await within(runtime, STORE_GRACE_MS, given)
-    return { clean }
+    let given = false
+    const giving = this.#lanes.stop(clean).then(
+      () => {
+        given = true
+      },
+      (error: unknown) => {
+        this.#parts.logger.log('warn', 'lanes could not be given up; their lease runs out', {
+          error: String(error),
+        })
+      },
+    )
+    await within(runtime, STORE_GRACE_MS, giving)
+    return { clean: clean && given }
   }
 
   /** An operator changed something: see what, and look at the rows. */
