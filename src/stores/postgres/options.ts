@@ -94,11 +94,18 @@ const checkWhole = (option: string, value: unknown, low: number, high: number): 
 const checkOneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T =>
   allowed.find((one) => one === value) ?? refuse(option, value, `must be one of ${allowed.join(', ')}`)
 
-/** The value is not repeated in the message: it may hold a password. */
-const checkUrl = (option: string, value: unknown): string =>
-  typeof value === 'string' && /^postgres(ql)?:\/\/./.test(value)
-    ? value
-    : refuse(option, typeof value, 'must begin with postgres:// or postgresql://')
+/** The value is not repeated in the message: it may hold a password. The driver's own error might. */
+const checkUrl = (option: string, value: unknown): string => {
+  if (typeof value !== 'string' || !/^postgres(ql)?:\/\/./.test(value))
+    return refuse(option, typeof value, 'must begin with postgres:// or postgresql://')
+  // A user and no host means a socket, which the driver takes.
+  if (URL.canParse(value) || URL.canParse(value.replace('@/', '@socket/'))) return value
+  return refuse(
+    option,
+    typeof value,
+    'cannot be parsed: check the port, and encode special characters of the password',
+  )
+}
 
 const checkPool = (value: unknown): PostgresPool<object> => {
   const pool = value as Partial<PostgresPool<object>> | null
