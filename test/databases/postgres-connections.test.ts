@@ -143,3 +143,46 @@ describe('connections that fall silent', () => {
     await outbox.close()
   })
 })
+
+describe('the connection that listens', () => {
+  it('[35] is lost together with what was said meanwhile: the event is found all the same', async () => {
+    await using proxy = await startProxy(world.url)
+    const never = { pollIntervalMs: 3_600_000, pollIdleMaxMs: 3_600_000 }
+    const worker = world.listen(world.outbox({ url: proxy.url, ...never }))
+    const publisher = world.outbox({ serve: [] })
+    await worker.start()
+    await publisher.start()
+    await publishTick(publisher, 1)
+    await world.until(() => world.numbers.includes(1))
+    proxy.refuse()
+    proxy.cut()
+    await publishTick(publisher, 2)
+    await world.until(() =>
+      world.log.some(({ message }) => message.includes('listens for wake-ups was lost')),
+    )
+    proxy.pass()
+    await world.until(() => world.numbers.includes(2))
+    await world.drained()
+    expect(world.numbers).toEqual([1, 2])
+    await worker.close()
+  })
+
+  it('[35] is not needed: polling alone delivers', async () => {
+    const worker = world.listen(world.outbox({ storeOptions: { listen: false } }))
+    const publisher = world.outbox({ serve: [], storeOptions: { listen: false } })
+    await worker.start()
+    await publisher.start()
+    await publishTick(publisher, 1)
+    await world.drained()
+    expect(world.numbers).toEqual([1])
+  })
+
+  it('[34] is in no transaction, so it keeps neither the queue of notifications nor old rows alive', async () => {
+    const worker = world.listen(world.outbox())
+    await worker.start()
+    const listeners = await world.rows(
+      "SELECT state, backend_xmin, xact_start FROM pg_stat_activity WHERE query LIKE 'LISTEN %{schema}%'",
+    )
+    expect(listeners).toEqual([{ state: 'idle', backend_xmin: null, xact_start: null }])
+  })
+})

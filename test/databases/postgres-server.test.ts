@@ -1,4 +1,5 @@
 /** A server that is killed, read-only or full, while it is used. It is a server of its own. */
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { killService, startService } from '../../scripts/services/index.ts'
 import { PostgresWorld, publishTick, tick } from './postgres-world.ts'
@@ -13,6 +14,12 @@ let url: string
 
 beforeAll(async () => {
   url = await startService(SERVER)
+  // A run that was interrupted may have left it read-only.
+  const hand = new pg.Client(url)
+  await hand.connect()
+  await hand.query('ALTER SYSTEM RESET ALL')
+  await hand.query('SELECT pg_reload_conf()')
+  await hand.end()
 }, START_TIMEOUT_MS)
 
 afterAll(() => killService(SERVER), START_TIMEOUT_MS)
@@ -122,5 +129,43 @@ describe('a disk that is full', () => {
     await outbox.close()
     await world.rows('DROP SCHEMA {schema} CASCADE')
     await disk.remove()
+  })
+})
+
+describe('a queue of notifications that is full', () => {
+  /** Somebody listens and never ends his transaction; from then on nothing leaves the queue. */
+  const fillQueue = async (world: PostgresWorld): Promise<() => void> => {
+    const stuck = await world.hand.connect()
+    await stuck.query('LISTEN elsewhere')
+    await stuck.query('BEGIN')
+    await stuck.query('SELECT 1')
+    const fill = (): Promise<unknown> => world.rows("SELECT pg_notify('elsewhere', repeat('x', 7900))")
+    for (let n = 0; n < 1_000; n += 1) {
+      const error = await fill().then(
+        () => null,
+        (reason: unknown) => reason as { readonly code: string },
+      )
+      if (error?.code === '54000') return () => stuck.release(true)
+      if (error !== null) throw error
+    }
+    throw new Error('the queue has no end')
+  }
+
+  it('[34] fails no commit, and events are found by polling', { timeout: 60_000 }, async () => {
+    await using world = new PostgresWorld(url)
+    await world.rows('ALTER SYSTEM SET max_notify_queue_pages = 64')
+    await killService(SERVER)
+    await startService(SERVER)
+    const worker = world.listen(world.outbox())
+    const publisher = world.outbox({ serve: [] })
+    await worker.start()
+    await publisher.start()
+    const release = await fillQueue(world)
+    for (let n = 0; n < 10; n += 1) await publishTick(publisher, n, `k${n % 3}`)
+    await world.until(() => world.log.some(({ error }) => error.includes('NOTIFY queue')))
+    await world.drained()
+    expect(world.numbers.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    release()
+    await world.rows('ALTER SYSTEM RESET max_notify_queue_pages')
   })
 })
