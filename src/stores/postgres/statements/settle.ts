@@ -25,7 +25,7 @@ const MOVED =
 /**
  * Ids are compared with `= ANY`, and the token of each row is looked up by its id: a join with a list made the
  * planner read the whole table. $1 worker, $2 its ids, $3 ids settled by token, $4 their tokens, $5 attempts of
- * those that have any.
+ * nearly all of them, $6 of the others.
  */
 const doneText = (
   t: PostgresTables,
@@ -41,7 +41,7 @@ by_lane AS (
   RETURNING ${MOVED}, d.token AS named
 ), gone AS (SELECT * FROM by_lane UNION ALL SELECT * FROM by_token), kept AS (
   INSERT INTO ${t.finished} (id, event_id, seq, destination, run, lane, key, status, attempts, suspicions, size, created_at, finished_at, settled_by)
-  SELECT id, event_id, seq, destination, run, lane, key, 1, greatest(attempts, ($5::jsonb ->> id::text)::int), suspicions,
+  SELECT id, event_id, seq, destination, run, lane, key, 1, greatest(attempts, coalesce(($6::jsonb ->> id::text)::int, $5::int)), suspicions,
     size, created_at, clock_timestamp(), named
   FROM gone
 ), totals AS (${addTotals(t, 'SELECT destination, count(*) AS done, 0 AS discarded FROM gone GROUP BY destination')})`
@@ -61,19 +61,25 @@ export const nameOf = (right: Right): string => (right.kind === 'lane' ? right.w
 
 const byLane = ({ delivery }: Settlement): boolean => delivery.right.kind === 'lane'
 
+const jsonOf = (values: ReadonlyMap<string, string | number>): string =>
+  values.size === 0 ? '{}' : JSON.stringify(Object.fromEntries(values))
+
 const doneParams = (
   workerId: string | null,
   lane: readonly Settlement[],
   token: readonly Settlement[],
 ): SqlStatement['params'] => {
   const tokens = new Map(token.map(({ delivery }) => [delivery.id, nameOf(delivery.right)]))
-  const spent = [...lane, ...token].filter(({ attempts }) => attempts > 0)
+  const all = [...lane, ...token]
+  const usual = all[0]?.attempts ?? 0
+  const others = all.filter(({ attempts }) => attempts !== usual)
   return [
     workerId,
     idList(lane.map(({ delivery }) => delivery.id)),
     idList([...tokens.keys()]),
-    JSON.stringify(Object.fromEntries(tokens)),
-    JSON.stringify(Object.fromEntries(spent.map(({ delivery, attempts }) => [delivery.id, attempts]))),
+    jsonOf(tokens),
+    usual,
+    jsonOf(new Map(others.map(({ delivery, attempts }) => [delivery.id, attempts]))),
   ]
 }
 
