@@ -43,7 +43,7 @@ type Given = Omit<OutboxOptions<PostgresHandle, SqlExecutor>, 'store' | 'destina
 
 export class PostgresWorld implements AsyncDisposable {
   readonly url: string
-  readonly schema = newSchema()
+  readonly schema: string
   /** For what is done by hand. */
   readonly hand: pg.Pool
   readonly log: LogLine[] = []
@@ -53,8 +53,9 @@ export class PostgresWorld implements AsyncDisposable {
   readonly #bell = createBell()
   readonly #outboxes: PgOutbox[] = []
 
-  constructor(url: string) {
+  constructor(url: string, schema = newSchema()) {
     this.url = url
+    this.schema = schema
     this.hand = new pg.Pool({ connectionString: url, max: 4 })
     // A server that is killed cuts these too.
     this.hand.on('error', () => undefined)

@@ -19,6 +19,11 @@ interface Pair {
   doomed: boolean
 }
 
+interface Target {
+  readonly host: string
+  readonly port: number
+}
+
 interface Trap {
   readonly text: string
   readonly when: 'before' | 'after'
@@ -37,6 +42,8 @@ export interface Proxy extends AsyncDisposable {
   refuse(): void
   /** All connections, open and new, carry nothing any more, and do not end. */
   goSilent(): void
+  /** New connections go to another server. */
+  redirect(serverUrl: string): void
   /** Every open connection ends with a reset. */
   cut(): void
   /**
@@ -54,7 +61,7 @@ const reset = ({ client, server }: Pair): void => {
 }
 
 class TcpProxy {
-  readonly #target: { readonly host: string; readonly port: number }
+  #target: Target
   readonly #pairs = new Set<Pair>()
   readonly #server = createServer((client) => this.#accept(client))
   #mode: Mode = 'pass'
@@ -63,7 +70,11 @@ class TcpProxy {
   readonly swallowed = new Set<number>()
   onSent: (connection: number, data: string) => void = NEVER
 
-  constructor(target: { readonly host: string; readonly port: number }) {
+  constructor(target: Target) {
+    this.#target = target
+  }
+
+  redirect(target: Target): void {
     this.#target = target
   }
 
@@ -156,9 +167,11 @@ class TcpProxy {
   }
 }
 
+const targetOf = ({ hostname, port }: URL): Target => ({ host: hostname, port: Number(port) })
+
 export const startProxy = async (serverUrl: string): Promise<Proxy> => {
   const url = new URL(serverUrl)
-  const proxy = new TcpProxy({ host: url.hostname, port: Number(url.port) })
+  const proxy = new TcpProxy(targetOf(url))
   url.port = String(await proxy.listen())
   url.hostname = '127.0.0.1'
   return {
@@ -170,6 +183,7 @@ export const startProxy = async (serverUrl: string): Promise<Proxy> => {
     pass: () => proxy.set('pass'),
     refuse: () => proxy.set('refuse'),
     goSilent: () => proxy.set('silent'),
+    redirect: (other) => proxy.redirect(targetOf(new URL(other))),
     cut: () => proxy.cut(),
     cutAt: (text, when) => proxy.cutAt(text, when),
     onSent: (listener) => {
