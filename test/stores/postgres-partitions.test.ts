@@ -92,7 +92,7 @@ describe('partitions are made', () => {
     expect(await countIn(dayName('finished', Date.now()))).toBe(1)
   })
 
-  it('without the rows that came too early: they are moved out of the tail', async () => {
+  it('[44] without the rows that came too early: they are moved out of the tail', async () => {
     const ms = Date.now() + 31 * DAY_MS
     const event = world.t.event({ id: idsFrom(ms)() })
     await world.t.insert({ events: [event], deliveries: [world.t.delivery(event)] })
@@ -104,7 +104,7 @@ describe('partitions are made', () => {
     expect((await world.t.read()).fresh.map((row) => row.event?.id)).toEqual([event.id])
   })
 
-  it('later, when somebody is writing to the tail; nobody waits for that for long', async () => {
+  it('[45] later, when somebody is writing to the tail; nobody waits for that for long', async () => {
     const event = world.t.event({ id: idsFrom(Date.now() + 60 * DAY_MS)() })
     const open = await world.t.begin()
     await world.t.insertIn(open.tx, { events: [event] })
@@ -115,7 +115,7 @@ describe('partitions are made', () => {
     expect(again.created).toEqual([dayName('events', Date.now() + 31 * DAY_MS)])
   })
 
-  it('for no id in particular: those of other kinds go to the tail', async () => {
+  it('[44] for no id in particular: those of other kinds go to the tail', async () => {
     const event = world.t.event({ id: 'f47ac10b-58cc-4372-a567-0e02b2c3d479' })
     await world.t.insert({ events: [event], deliveries: [world.t.delivery(event)] })
     expect(await countIn('events_tail')).toBe(1)
@@ -197,7 +197,7 @@ describe('partitions are dropped', () => {
     expect(await partitions()).toEqual(expect.arrayContaining(['events_tail', 'finished_tail']))
   })
 
-  it('without keeping a publisher waiting behind a lock that cannot be had', async () => {
+  it('[45] without keeping a publisher waiting behind a lock that cannot be had', async () => {
     const old = await oldDay()
     await world.hand.query(`DELETE FROM ${world.schema}.deliveries`)
     const reader = new pg.Client({ connectionString: world.url })
