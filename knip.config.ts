@@ -15,7 +15,8 @@ const config: KnipConfig = {
   project: ['{src,test,scripts,demo,bench,simulator}/**/*.{ts,mjs}'],
   ignoreExportsUsedInFile: true,
   // scripts/check.ts runs it by its other name, attw.
-  ignoreDependencies: ['@arethetypeswrong/cli'],
+  // graphile-worker and pg-boss are installed by bench/peers alone.
+  ignoreDependencies: ['@arethetypeswrong/cli', 'graphile-worker', 'pg-boss'],
   // test/nodes has its own package.json for the peers that Node 20 cannot install.
   rules: { optionalPeerDependencies: 'off' },
 }

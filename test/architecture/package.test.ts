@@ -63,7 +63,7 @@ describe('the manifest', () => {
 })
 
 describe('the lockfiles', () => {
-  it.each(['package-lock.json', 'test/nodes/package-lock.json'])(
+  it.each(['package-lock.json', 'test/nodes/package-lock.json', 'bench/peers/package-lock.json'])(
     '%s has checksums and no addresses',
     (path) => {
       expect(existsSync(join(REPOSITORY, path))).toBe(true)

@@ -1,0 +1,177 @@
+/** `npm run bench`: Posthaste beside its peers on one PostgreSQL. Prepares everything, then bench/peers/ measures. */
+import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { installNodes, nodeOfMajor } from '../scripts/packaged-nodes.ts'
+import { heading, mustRun, ROOT, run } from '../scripts/run.ts'
+import { serviceUrls } from '../scripts/services/index.ts'
+import { SECTIONS, type Section, type Settings, type Sizes } from './peers/context.ts'
+import type { BenchResult } from './peers/result.ts'
+import { tableOf } from './show.ts'
+import { tablesOf } from './tables.ts'
+
+const HELP = `npm run bench -- --json FILE [options]
+
+Measures Posthaste beside graphile-worker, pg-boss and a hand-written table on one PostgreSQL: all under Node 24,
+each with its best documented settings, in turns. About half an hour on two cores; less with --only or --quick.
+
+  --json FILE      where the figures go
+  --only LIST      some of ${SECTIONS.join(',')}
+  --rounds N       how often each is repeated; default 3
+  --events N       backlog of the drain; default 30,000
+  --growth LIST    numbers of finished rows; default 0,1000000,5000000
+  --url URL        a PostgreSQL on which databases may be created; default: one is started
+  --quick          small numbers, to see that everything works; the figures say nothing
+  --strict         exit code 1 when a target is not met
+  --help           this text
+
+Exit code: 0 measured, 1 not measured (or, with --strict, a target was not met), 2 the command was not understood.
+`
+
+const FOLDER = join(ROOT, 'bench', 'peers')
+const NODE_MAJOR = '24'
+
+const FULL: Sizes = {
+  rounds: 3,
+  events: 30_000,
+  latencySeconds: 8,
+  publishSeconds: 6,
+  growthEvents: 100_000,
+  growth: [0, 1_000_000, 5_000_000],
+  pending: 1_000_000,
+}
+
+const QUICK: Sizes = {
+  rounds: 1,
+  events: 3_000,
+  latencySeconds: 1,
+  publishSeconds: 1,
+  growthEvents: 3_000,
+  growth: [0, 10_000],
+  pending: 10_000,
+}
+
+class UsageError extends Error {}
+
+const whole = (option: string, text: string | undefined, otherwise: number, lowest = 1): number => {
+  if (text === undefined) return otherwise
+  const value = Number(text.replaceAll('_', ''))
+  if (Number.isSafeInteger(value) && value >= lowest) return value
+  throw new UsageError(`--${option} must be a whole number from ${lowest} on, not "${text}"`)
+}
+
+const sectionsOf = (text: string | undefined): readonly Section[] => {
+  if (text === undefined) return SECTIONS
+  return text.split(',').map((name) => {
+    const section = SECTIONS.find((each) => each === name.trim())
+    if (section === undefined)
+      throw new UsageError(`--only knows ${SECTIONS.join(', ')}, but not "${name.trim()}"`)
+    return section
+  })
+}
+
+const growthOf = (text: string | undefined, otherwise: readonly number[]): readonly number[] => {
+  if (text === undefined) return otherwise
+  const levels = text.split(',').map((each) => whole('growth', each.trim(), 0, 0))
+  return [...new Set([0, ...levels])].sort((a, b) => a - b)
+}
+
+const parse = (args: readonly string[]) => {
+  const options = {
+    json: { type: 'string' },
+    only: { type: 'string' },
+    rounds: { type: 'string' },
+    events: { type: 'string' },
+    growth: { type: 'string' },
+    url: { type: 'string' },
+    quick: { type: 'boolean' },
+    strict: { type: 'boolean' },
+    help: { type: 'boolean' },
+  } as const
+  try {
+    return parseArgs({ args: [...args], options, strict: true }).values
+  } catch (error) {
+    throw new UsageError((error as Error).message.split('. ')[0])
+  }
+}
+
+const installPeers = (): void => {
+  heading('Peers (bench/peers)')
+  const versions = (path: string): unknown => {
+    const { packages } = JSON.parse(readFileSync(path, 'utf8')) as {
+      packages: Record<string, { version: string }>
+    }
+    return Object.entries(packages).flatMap(([name, { version }]) => (name ? [`${name} ${version}`] : []))
+  }
+  const installed = join(FOLDER, 'node_modules', '.package-lock.json')
+  const locked = join(FOLDER, 'package-lock.json')
+  const current = existsSync(installed) && String(versions(installed)) === String(versions(locked))
+  // npm would complain that pg-boss is not for the Node that installs it; it runs under another.
+  if (!current) mustRun('npm', ['ci', '--prefix', FOLDER, '--ignore-scripts', '--loglevel=error'], FOLDER)
+  // The built package by its own name, as an application has it.
+  const link = join(FOLDER, 'node_modules', 'posthaste')
+  rmSync(link, { force: true, recursive: true })
+  symlinkSync(ROOT, link, 'dir')
+  mustRun('tsdown', ['--log-level', 'warn'])
+}
+
+const showTargets = ({ targets, failures }: BenchResult): string =>
+  [
+    targets.length === 0
+      ? 'No target belongs to what was measured.'
+      : tableOf([
+          ['target', 'wanted', 'measured', ''],
+          ...targets.map(({ name, target, measured, met }) => [
+            name,
+            target,
+            measured,
+            met ? 'met' : 'NOT MET',
+          ]),
+        ]),
+    ...failures.map((failure) => `FAILED  ${failure}`),
+  ].join('\n')
+
+const main = async (): Promise<number> => {
+  const values = parse(process.argv.slice(2))
+  if (values.help === true) {
+    process.stdout.write(HELP)
+    return 0
+  }
+  if (values.json === undefined) throw new UsageError('--json FILE is missing: where should the figures go?')
+  const file = resolve(values.json)
+  if (!existsSync(dirname(file))) throw new UsageError(`there is no folder ${dirname(file)}`)
+  const base = values.quick === true ? QUICK : FULL
+  const sizes: Sizes = {
+    ...base,
+    rounds: whole('rounds', values.rounds, base.rounds),
+    events: whole('events', values.events, base.events),
+    growth: growthOf(values.growth, base.growth),
+  }
+  const sections = sectionsOf(values.only)
+  const node = nodeOfMajor(installNodes(), NODE_MAJOR)
+  installPeers()
+  heading('PostgreSQL')
+  const url = values.url ?? (await serviceUrls(['postgres-new']))['postgres-new']
+  const shown = process.argv
+    .slice(2)
+    .filter((arg, index, all) => arg !== '--url' && all[index - 1] !== '--url')
+  const settings: Settings = { url, command: `npm run bench -- ${shown.join(' ')}`, sections, sizes }
+  heading(`Measuring under Node ${node.version}`)
+  rmSync(file, { force: true })
+  const code = run(node.path, [join(FOLDER, 'main.ts'), JSON.stringify(settings), file])
+  if (code !== 0 || !existsSync(file)) return 1
+  const result = JSON.parse(readFileSync(file, 'utf8')) as BenchResult
+  heading('Figures')
+  for (const table of tablesOf(result)) console.log(`\n${tableOf([table.head, ...table.rows])}`)
+  heading('Targets')
+  console.log(showTargets(result))
+  if (result.postgres.fsync !== 'on') console.log('\nfsync is off: nothing here was durable.')
+  return values.strict === true && result.targets.some(({ met }) => !met) ? 1 : 0
+}
+
+try {
+  process.exitCode = await main()
+} catch (error) {
+  console.error(error instanceof UsageError ? `${error.message}\n\n${HELP}` : error)
+  process.exitCode = error instanceof UsageError ? 2 : 1
+}

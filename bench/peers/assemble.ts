@@ -1,0 +1,108 @@
+/** From the series of a run to the file that it leaves. */
+
+import { readFileSync } from 'node:fs'
+import { arch, cpus, platform, release, totalmem } from 'node:os'
+import type { Context, Section, Settings } from './context.ts'
+import { RATES } from './measure.ts'
+import { payloadOf } from './payload.ts'
+import type { BenchResult, ByRate, BySubject, GrowthFigures } from './result.ts'
+import type { Subject } from './subject.ts'
+import { targetsOf } from './targets.ts'
+
+const PACKAGES = {
+  posthaste: 'posthaste',
+  graphile: 'graphile-worker',
+  pgboss: 'pg-boss',
+  handmade: 'pg',
+} as const
+
+const versionOf = ({ name }: Subject): string => {
+  const path = new URL(`./node_modules/${PACKAGES[name]}/package.json`, import.meta.url)
+  return (JSON.parse(readFileSync(path, 'utf8')) as { version: string }).version
+}
+
+const bySubject = <T>(subjects: readonly Subject[], of: (subject: Subject) => T): BySubject<T> =>
+  Object.fromEntries(subjects.map((subject) => [subject.name, of(subject)]))
+
+const latencyOf = ({ series }: Context, kind: 'keyed' | 'unkeyed', name: string): ByRate =>
+  Object.fromEntries(
+    RATES.map((rate) => {
+      const path = `latency/${kind}/${rate}/${name}`
+      return [rate, { p50: series.figure(`${path}/p50`), p99: series.figure(`${path}/p99`) }]
+    }),
+  )
+
+const growthOf = ({ series, sizes }: Context, name: string): GrowthFigures => ({
+  finished: Object.fromEntries(
+    sizes.growth.map((rows) => [rows, series.figure(`growth/${name}/finished/${rows}`)]),
+  ),
+  pinned: series.figure(`growth/${name}/pinned`),
+  pending: { [sizes.pending]: series.figure(`growth/${name}/pending`) },
+})
+
+const machine = () => ({
+  cpu: cpus()[0]?.model.trim() || arch(),
+  cores: cpus().length,
+  memoryGiB: Math.round(totalmem() / 1_073_741_824),
+  os: `${platform()} ${release()}`,
+})
+
+const sectionsOf = (context: Context, has: (section: Section) => boolean) => {
+  const { series, subjects, sizes } = context
+  return {
+    ...(has('drain') && {
+      drain: bySubject(subjects, ({ name }) => ({
+        ...series.figure(`drain/1/${name}`),
+        twoProcesses: series.figure(`drain/2/${name}`),
+      })),
+    }),
+    ...(has('latency') && {
+      latency: bySubject(subjects, ({ name }) => ({
+        unkeyed: latencyOf(context, 'unkeyed', name),
+        keyed: latencyOf(context, 'keyed', name),
+      })),
+    }),
+    ...(has('publish') && {
+      publish: {
+        none: series.figure('publish/none'),
+        ...bySubject(subjects, ({ name }) => series.figure(`publish/${name}`)),
+      },
+    }),
+    ...(has('growth') && { growth: bySubject(subjects, ({ name }) => growthOf(context, name)) }),
+    ...((has('growth') || has('memory')) && {
+      memory: { posthaste: { backlog: sizes.pending, rssPeak: series.figure('memory/posthaste') } },
+    }),
+    ...(has('others') && {
+      others: {
+        mariadb: { skipped: 'there is no store for it yet' },
+        mysql: { skipped: 'there is no store for it yet' },
+      },
+    }),
+  }
+}
+
+export const assemble = (
+  { command, sections }: Settings,
+  context: Context,
+  failures: readonly string[],
+): BenchResult => {
+  const { subjects, sizes, database } = context
+  const measured = {
+    date: new Date().toISOString(),
+    command,
+    machine: machine(),
+    node: process.version,
+    postgres: database.server,
+    versions: bySubject(subjects, versionOf),
+    settings: {
+      rounds: sizes.rounds,
+      events: sizes.events,
+      growthEvents: sizes.growthEvents,
+      payloadBytes: Buffer.byteLength(JSON.stringify(payloadOf(12_345))),
+      subjects: bySubject(subjects, ({ settings }) => settings),
+    },
+    ...sectionsOf(context, (section) => sections.includes(section)),
+    failures,
+  }
+  return { ...measured, targets: targetsOf(measured) }
+}

@@ -1,0 +1,183 @@
+/** One process of a measurement: gets an order, does it, answers, and ends when it is told to. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg, { type ClientBase } from 'pg'
+import type {
+  FillOrder,
+  HandleOrder,
+  LatencyFigures,
+  LatencyOrder,
+  Message,
+  Order,
+  PublishOrder,
+} from './orders.ts'
+import type { Opened } from './subject.ts'
+import { SUBJECTS } from './subjects.ts'
+import { inTransaction } from './transaction.ts'
+
+const REPORT_MS = 5
+const WARM_UP_MS = 1_000
+/** How long the last events may take after the last publish. */
+const LATEST_MS = 15_000
+const LATENCY_CONNECTIONS = 16
+const NOTHING = async (): Promise<void> => undefined
+
+const tell = (message: Message): Promise<void> =>
+  new Promise((resolve) => {
+    process.send?.(message, () => resolve())
+  })
+
+const rssPeak = (): number => process.resourceUsage().maxRSS * 1_024
+
+const handle = async ({ url, subject }: HandleOrder): Promise<void> => {
+  let [count, told] = [0, 0]
+  const opened = await SUBJECTS[subject].open({
+    url,
+    role: 'handle',
+    keyed: false,
+    connections: 2,
+    readsPayload: false,
+    handled: () => {
+      count += 1
+    },
+  })
+  const timer = setInterval(() => {
+    if (count === told) return
+    told = count
+    void tell({ kind: 'handled', count, rssPeak: rssPeak() })
+  }, REPORT_MS)
+  await tell({ kind: 'ready' })
+  await new Promise<void>((resolve) => process.once('message', () => resolve()))
+  clearInterval(timer)
+  await opened.close()
+}
+
+const publisherOnly = {
+  role: 'publish',
+  keyed: false,
+  readsPayload: false,
+  handled: () => undefined,
+} as const
+
+const fill = async ({ url, subject, events }: FillOrder): Promise<void> => {
+  const { open, tables } = SUBJECTS[subject]
+  const opened = await open({ url, ...publisherOnly, connections: 2 })
+  // Statistics as they would be after a while: the planner should not take a full table for an empty one.
+  await opened.fill(events, async (tx) => void (await tx.query(`ANALYZE ${tables.join(', ')}`)))
+  await tell({ kind: 'filled' })
+  await opened.close()
+}
+
+const figuresOf = (values: readonly number[]): LatencyFigures => {
+  const sorted = [...values].sort((a, b) => a - b)
+  const at = (share: number): number => {
+    const value = sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0
+    return Number(value.toFixed(3))
+  }
+  return { p50: at(0.5), p99: at(0.99), count: sorted.length }
+}
+
+/** Starts one whenever it is time, whether or not the last one has ended: a slow answer must not slow the clock. */
+const publishSteadily = async (
+  opened: Opened,
+  { perSecond, total }: { readonly perSecond: number; readonly total: number },
+  committed: (n: number) => void,
+): Promise<void> => {
+  const startedAt = performance.now()
+  const running: Promise<void>[] = []
+  while (running.length < total) {
+    const due = Math.min(total, Math.ceil(((performance.now() - startedAt) * perSecond) / 1_000))
+    for (let n = running.length; n < due; n += 1) running.push(opened.publish(n, NOTHING, () => committed(n)))
+    await sleep(1)
+  }
+  await Promise.all(running)
+}
+
+const measureLatency = async (order: LatencyOrder): Promise<void> => {
+  const { url, subject, keyed, perSecond, seconds } = order
+  const total = Math.ceil(perSecond * (seconds + WARM_UP_MS / 1_000))
+  const [committedAt, handledAt] = [new Float64Array(total), new Float64Array(total)]
+  let handled = 0
+  const opened = await SUBJECTS[subject].open({
+    url,
+    role: 'both',
+    keyed,
+    connections: LATENCY_CONNECTIONS,
+    readsPayload: true,
+    handled: (n) => {
+      // Of an event that comes twice only the first time counts.
+      if (handledAt[n] !== 0) return
+      handledAt[n] = performance.now()
+      handled += 1
+    },
+  })
+  await publishSteadily(opened, { perSecond, total }, (n) => {
+    committedAt[n] = performance.now()
+  })
+  const deadline = performance.now() + LATEST_MS
+  while (handled < total && performance.now() < deadline) await sleep(5)
+  if (handled < total) throw new Error(`${subject}: ${total - handled} of ${total} events were never handled`)
+  const first = Math.floor((perSecond * WARM_UP_MS) / 1_000)
+  const latencies = Array.from(handledAt, (at, n) => at - (committedAt[n] ?? 0)).slice(first)
+  await tell({ kind: 'latency', figures: figuresOf(latencies) })
+  await opened.close()
+}
+
+const insertOrder =
+  (n: number) =>
+  async (tx: ClientBase): Promise<void> => {
+    const values = [`customer-${n % 5_000}`, 1_000 + (n % 900), 'placed']
+    await tx.query('INSERT INTO shop.orders (customer, total, status) VALUES ($1, $2, $3)', values)
+  }
+
+const withoutOutbox = (url: string, connections: number): Pick<Opened, 'publish' | 'close'> => {
+  const pool = new pg.Pool({ connectionString: url, max: connections })
+  return {
+    publish: (_n, work) => inTransaction(pool, work),
+    close: () => pool.end(),
+  }
+}
+
+const measurePublish = async ({ url, subject, connections, seconds }: PublishOrder): Promise<void> => {
+  const opened =
+    subject === 'none'
+      ? withoutOutbox(url, connections)
+      : await SUBJECTS[subject].open({ url, ...publisherOnly, connections })
+  let [started, counted] = [0, 0]
+  const from = performance.now() + WARM_UP_MS
+  const until = from + seconds * 1_000
+  const loop = async (): Promise<void> => {
+    while (performance.now() < until) {
+      const n = started++
+      await opened.publish(n, insertOrder(n), () => undefined)
+      const now = performance.now()
+      if (now >= from && now < until) counted += 1
+    }
+  }
+  await Promise.all(Array.from({ length: connections }, loop))
+  await tell({ kind: 'published', perSecond: counted / seconds })
+  await opened.close()
+}
+
+const obey = async (order: Order): Promise<void> => {
+  switch (order.kind) {
+    case 'handle':
+      return await handle(order)
+    case 'fill':
+      return await fill(order)
+    case 'latency':
+      return await measureLatency(order)
+    case 'publish':
+      return await measurePublish(order)
+  }
+}
+
+process.once('disconnect', () => process.exit())
+process.once('message', (order: Order) => {
+  obey(order).then(
+    () => process.disconnect(),
+    (error: unknown) => {
+      console.error(error)
+      process.exit(1)
+    },
+  )
+})

@@ -1,0 +1,38 @@
+/** What every measurement is given. */
+import type { BenchDatabase } from './database.ts'
+import type { Series } from './series.ts'
+import type { Subject } from './subject.ts'
+
+export const SECTIONS = ['drain', 'latency', 'publish', 'growth', 'memory', 'others'] as const
+export type Section = (typeof SECTIONS)[number]
+
+export interface Sizes {
+  readonly rounds: number
+  /** Backlog of the drain. */
+  readonly events: number
+  readonly latencySeconds: number
+  readonly publishSeconds: number
+  /** Backlog of the drains with a history or a pinned horizon: long enough for dead rows to matter. */
+  readonly growthEvents: number
+  /** Numbers of finished rows, rising. */
+  readonly growth: readonly number[]
+  /** The large backlog. */
+  readonly pending: number
+}
+
+/** Comes as JSON from `npm run bench`. */
+export interface Settings {
+  readonly url: string
+  readonly command: string
+  readonly sections: readonly Section[]
+  readonly sizes: Sizes
+}
+
+export interface Context {
+  readonly database: BenchDatabase
+  readonly sizes: Sizes
+  readonly series: Series
+  readonly subjects: readonly Subject[]
+}
+
+export const count = (value: number): string => Math.round(value).toLocaleString('en-US')

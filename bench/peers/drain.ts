@@ -1,0 +1,90 @@
+/**
+ * Drain: processes wait for work, a backlog becomes visible with one commit, and the time ends when nothing of it
+ * is left unsettled in the database. Starting the processes is not part of it.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type BenchDatabase, pinHorizon, reset } from './database.ts'
+import { type Process, startProcess } from './processes.ts'
+import type { Subject } from './subject.ts'
+
+export interface DrainOptions {
+  readonly events: number
+  readonly processes: number
+  readonly keepHistory?: boolean
+  readonly pinned?: boolean
+  /** The rate of the first ones alone is measured too. */
+  readonly sample?: number
+  /** Ends there, because the rest would say nothing new and take long. */
+  readonly stopAtSample?: boolean
+}
+
+export interface Drained {
+  readonly perSecond: number
+  readonly samplePerSecond: number
+  /** Of the process that had most, in bytes. */
+  readonly rssPeak: number
+}
+
+/** Far beyond any honest result. */
+const DEADLINE_MS = 15 * 60_000
+
+const watch = (processes: readonly Process[]) => {
+  const counts = processes.map(() => 0)
+  let rssPeak = 0
+  processes.forEach((each, index) => {
+    each.on((message) => {
+      if (message.kind !== 'handled') return
+      counts[index] = message.count
+      rssPeak = Math.max(rssPeak, message.rssPeak)
+    })
+  })
+  return { handled: () => counts.reduce((sum, count) => sum + count, 0), rssPeak: () => rssPeak }
+}
+
+const until = async (reached: () => boolean | Promise<boolean>, what: string): Promise<void> => {
+  const deadline = performance.now() + DEADLINE_MS
+  while (!(await reached())) {
+    if (performance.now() > deadline) throw new Error(`gave up: ${what}`)
+    await sleep(1)
+  }
+}
+
+export const drain = async (
+  { url, pool }: BenchDatabase,
+  subject: Subject,
+  options: DrainOptions,
+): Promise<Drained> => {
+  await reset(pool, subject, options.keepHistory)
+  const unpin = options.pinned ? await pinHorizon(url) : null
+  const processes = Array.from({ length: options.processes }, () =>
+    startProcess({ kind: 'handle', url, subject: subject.name }),
+  )
+  try {
+    await Promise.all(processes.map((each) => each.next('ready')))
+    await subject.balanced?.(pool, options.processes)
+    const { handled, rssPeak } = watch(processes)
+    const filler = startProcess({ kind: 'fill', url, subject: subject.name, events: options.events })
+    await filler.next('filled')
+    const startedAt = performance.now()
+    const rate = (count: number): number => (count * 1_000) / (performance.now() - startedAt)
+    const handle = async (wanted: number): Promise<number> => {
+      const reached = until(() => handled() >= wanted, `not all of ${wanted} were handled`)
+      await Promise.race([reached, ...processes.map((each) => each.endedEarly())])
+      return rate(handled())
+    }
+    const samplePerSecond = await handle(options.sample ?? options.events)
+    if (options.stopAtSample) return { perSecond: samplePerSecond, samplePerSecond, rssPeak: rssPeak() }
+    await handle(options.events)
+    await until(async () => {
+      const { rows } = await pool.query<{ unfinished: boolean }>(subject.unfinished)
+      return rows[0]?.unfinished === false
+    }, 'some were never settled')
+    const perSecond = rate(options.events)
+    await filler.ended
+    await Promise.all(processes.map((each) => each.stop()))
+    return { perSecond, samplePerSecond, rssPeak: rssPeak() }
+  } finally {
+    await Promise.all(processes.map((each) => each.kill()))
+    await unpin?.()
+  }
+}

@@ -1,0 +1,95 @@
+/** Growth and memory: what happens after years, on a bad day, and with a backlog that nobody wanted. */
+import { type Context, count } from './context.ts'
+import { reset } from './database.ts'
+import { drain } from './drain.ts'
+import { inRounds, type Step } from './plan.ts'
+import type { Subject } from './subject.ts'
+
+const OVERHEAD_SECONDS = 4
+const SLOW_PER_SECOND = 8_000
+/** Rows that a generated history grows by in a second. */
+const HISTORY_PER_SECOND = 40_000
+const HISTORY_STEP = 250_000
+
+const addHistory = async ({ database }: Context, subject: Subject, from: number, to: number) => {
+  if ('none' in subject.history) return
+  for (let start = from; start < to; start += HISTORY_STEP) {
+    const rows = Math.min(HISTORY_STEP, to - start)
+    for (const sql of subject.history.sql) await database.pool.query(sql, [rows, start])
+  }
+}
+
+const planSubject = (context: Context, subject: Subject): Step[] => {
+  const { database, sizes, series } = context
+  const events = sizes.growthEvents
+  const levels = sizes.growth.filter((rows) => rows > 0)
+  const path = (what: string): string => `growth/${subject.name}/${what}`
+  const drainStep = (
+    what: string,
+    name: string,
+    options: { keepHistory?: boolean; pinned?: boolean },
+  ): Step => ({
+    name: `drain ${count(events)} ${name}, ${subject.label}`,
+    seconds: OVERHEAD_SECONDS + (2 * events) / SLOW_PER_SECOND,
+    path: path(what),
+    async run() {
+      const { perSecond } = await drain(database, subject, { events, processes: 1, ...options })
+      series.add(this.path, perSecond)
+      return `${count(perSecond)} /s`
+    },
+  })
+  const historyStep = (from: number, to: number): Step => ({
+    name: `${count(to)} finished rows, ${subject.label}`,
+    seconds: (to - from) / HISTORY_PER_SECOND,
+    path: path(`finished/${to}`),
+    async run() {
+      await addHistory(context, subject, from, to)
+      return 'ready'
+    },
+  })
+  const plain = (): Step => drainStep('finished/0', 'without history', {})
+  const steps = inRounds(sizes.rounds, () => [
+    plain(),
+    drainStep('pinned', 'under a pinned horizon', { pinned: true }),
+  ])
+  if ('none' in subject.history) {
+    for (const rows of levels) series.explain(path(`finished/${rows}`), subject.history.none)
+    return steps
+  }
+  const withHistory = levels.flatMap((rows, index) => [
+    historyStep(levels[index - 1] ?? 0, rows),
+    ...inRounds(sizes.rounds, () => [
+      drainStep(`finished/${rows}`, `beside ${count(rows)} finished rows`, { keepHistory: true }),
+    ]),
+  ])
+  // Once more without history, in case the machine became slower or faster meanwhile.
+  return [...steps, ...withHistory, ...inRounds(sizes.rounds, () => [plain()])]
+}
+
+/** The first events of a large backlog. Posthaste is measured to the end, for its memory. */
+const planPending = ({ database, sizes, series }: Context, subject: Subject): Step => ({
+  name: `a backlog of ${count(sizes.pending)}, ${subject.label}`,
+  seconds: OVERHEAD_SECONDS + (1.5 * sizes.pending) / SLOW_PER_SECOND,
+  path: `growth/${subject.name}/pending`,
+  async run() {
+    const stopAtSample = subject.name !== 'posthaste'
+    const options = { events: sizes.pending, processes: 1, sample: sizes.growthEvents, stopAtSample }
+    const { samplePerSecond, rssPeak } = await drain(database, subject, options)
+    series.add(this.path, samplePerSecond)
+    await reset(database.pool, subject)
+    const rate = `the first ${count(sizes.growthEvents)} at ${count(samplePerSecond)} /s`
+    if (stopAtSample) return rate
+    const mebibytes = rssPeak / 1_048_576
+    series.add('memory/posthaste', mebibytes)
+    return `${rate}, at most ${Math.round(mebibytes)} MiB`
+  },
+})
+
+export const planGrowth = (context: Context): Step[] => [
+  ...context.subjects.flatMap((subject) => planSubject(context, subject)),
+  ...context.subjects.map((subject) => planPending(context, subject)),
+]
+
+/** Without the section about growth, the large backlog alone. */
+export const planMemory = (context: Context): Step[] =>
+  context.subjects.filter(({ name }) => name === 'posthaste').map((subject) => planPending(context, subject))

@@ -1,0 +1,48 @@
+/** What is measured, in one shape: each subject with its best documented settings, and all with the same events. */
+import type { ClientBase, Pool } from 'pg'
+
+export const SUBJECT_NAMES = ['posthaste', 'graphile', 'pgboss', 'handmade'] as const
+export type SubjectName = (typeof SUBJECT_NAMES)[number]
+
+export interface OpenOptions {
+  readonly url: string
+  /** `handle` and `publish` in processes of their own, or both in one, as the latency is measured. */
+  readonly role: 'handle' | 'publish' | 'both'
+  readonly keyed: boolean
+  /** Of the application, for its transactions. */
+  readonly connections: number
+  /** Called once per handled event, with its number if that was asked for. */
+  readonly handled: (n: number) => void
+  /** False: the handler does not look at the event, as a destination that passes on bytes does not. */
+  readonly readsPayload: boolean
+}
+
+export interface Opened {
+  /**
+   * One business transaction: BEGIN, what `work` does, publish of event `n`, COMMIT. `committed` is called as
+   * soon as the answer to COMMIT is there.
+   */
+  publish(n: number, work: (tx: ClientBase) => Promise<void>, committed: () => void): Promise<void>
+  /** Events 0 to `count` in one transaction, and a wake-up for whoever handles. */
+  fill(count: number, beforeCommit: (tx: ClientBase) => Promise<void>): Promise<void>
+  close(): Promise<void>
+}
+
+export interface Subject {
+  readonly name: SubjectName
+  /** Name and version, as it is printed. */
+  readonly label: string
+  /** For the reader of the figures. */
+  readonly settings: Readonly<Record<string, unknown>>
+  /** Emptied before each run; the first ones also analysed when they were filled. */
+  readonly tables: readonly string[]
+  /** True as long as something is not durably settled. */
+  readonly unfinished: string
+  /** Creates its tables. */
+  install(url: string): Promise<void>
+  open(options: OpenOptions): Promise<Opened>
+  /** Resolves when that many processes share the work, where sharing is decided beforehand. */
+  balanced?(pool: Pool, processes: number): Promise<void>
+  /** Statements that add `$1` finished rows, numbered from `$2`; or why there is no history. */
+  readonly history: { readonly sql: readonly string[] } | { readonly none: string }
+}

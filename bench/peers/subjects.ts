@@ -1,0 +1,8 @@
+/** All subjects, by name. */
+import { graphile } from './graphile.ts'
+import { handmade } from './handmade.ts'
+import { pgboss } from './pgboss.ts'
+import { posthaste } from './posthaste.ts'
+import type { Subject, SubjectName } from './subject.ts'
+
+export const SUBJECTS: Readonly<Record<SubjectName, Subject>> = { posthaste, graphile, pgboss, handmade }
