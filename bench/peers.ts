@@ -115,6 +115,20 @@ const installPeers = (): void => {
   mustRun('tsdown', ['--log-level', 'warn'])
 }
 
+const OTHERS = ['mariadb', 'mysql'] as const
+
+/** A server that cannot be had here is said so in the file; the rest is measured all the same. */
+const otherServers = async (): Promise<Settings['others']> => {
+  const found = OTHERS.map(async (name): Promise<[string, Settings['others'][string]]> => {
+    try {
+      return [name, { url: (await serviceUrls([name]))[name] }]
+    } catch (error) {
+      return [name, { skipped: (error as Error).message }]
+    }
+  })
+  return Object.fromEntries(await Promise.all(found))
+}
+
 const showTargets = ({ targets, failures }: BenchResult): string =>
   [
     targets.length === 0
@@ -152,13 +166,15 @@ const main = async (): Promise<number> => {
   installPeers()
   heading('PostgreSQL')
   const url = values.url ?? (await serviceUrls(['postgres-new']))['postgres-new']
+  const others = sections.includes('others') ? await otherServers() : {}
   const shown = process.argv
     .slice(2)
     .filter((arg, index, all) => arg !== '--url' && all[index - 1] !== '--url')
-  const settings: Settings = { url, command: `npm run bench -- ${shown.join(' ')}`, sections, sizes }
+  const settings: Settings = { url, others, command: `npm run bench -- ${shown.join(' ')}`, sections, sizes }
   heading(`Measuring under Node ${node.version}`)
   rmSync(file, { force: true })
-  const code = run(node.path, [join(FOLDER, 'main.ts'), JSON.stringify(settings), file])
+  // In that folder, because graphile-worker looks for a configuration from where it is started upwards.
+  const code = run(node.path, [join(FOLDER, 'main.ts'), JSON.stringify(settings), file], FOLDER)
   if (code !== 0 || !existsSync(file)) return 1
   const result = JSON.parse(readFileSync(file, 'utf8')) as BenchResult
   heading('Figures')

@@ -117,10 +117,30 @@ const memoryTable = ({ memory }: BenchResult): Table[] =>
         },
       ]
 
+const othersTable = ({ others, settings }: BenchResult): Table[] =>
+  others === undefined
+    ? []
+    : [
+        {
+          head: [
+            'Posthaste on other databases',
+            `drain of ${count(settings.events)}, events/s`,
+            'publish, transactions/s',
+            'without an outbox',
+          ],
+          rows: Object.entries(others).map(([name, server]) =>
+            'skipped' in server
+              ? [name, server.skipped, DASH, DASH]
+              : [name, shown(server.drain), shown(server.publish), shown(server.publishNone)],
+          ),
+        },
+      ]
+
 export const tablesOf = (result: BenchResult): Table[] => [
   ...drainTable(result),
   ...latencyTables(result),
   ...publishTable(result),
   ...growthTable(result),
   ...memoryTable(result),
+  ...othersTable(result),
 ]

@@ -5,7 +5,7 @@ import { arch, cpus, platform, release, totalmem } from 'node:os'
 import type { Context, Section, Settings } from './context.ts'
 import { RATES } from './measure.ts'
 import { payloadOf } from './payload.ts'
-import type { BenchResult, ByRate, BySubject, GrowthFigures } from './result.ts'
+import type { BenchResult, ByRate, BySubject, Figure, GrowthFigures } from './result.ts'
 import type { Subject } from './subject.ts'
 import { targetsOf } from './targets.ts'
 
@@ -47,7 +47,18 @@ const machine = () => ({
   os: `${platform()} ${release()}`,
 })
 
-const sectionsOf = (context: Context, has: (section: Section) => boolean) => {
+const othersOf = ({ series }: Context, others: Settings['others']): NonNullable<BenchResult['others']> =>
+  Object.fromEntries(
+    Object.entries(others).map(([name, server]) => {
+      if ('skipped' in server) return [name, server]
+      const [drain, publish, publishNone] = ['drain', 'publish', 'publishNone'].map((what) =>
+        series.figure(`others/${name}/${what}`),
+      ) as [Figure, Figure, Figure]
+      return [name, { drain, publish, publishNone }]
+    }),
+  )
+
+const sectionsOf = (context: Context, others: Settings['others'], has: (section: Section) => boolean) => {
   const { series, subjects, sizes } = context
   return {
     ...(has('drain') && {
@@ -72,17 +83,12 @@ const sectionsOf = (context: Context, has: (section: Section) => boolean) => {
     ...((has('growth') || has('memory')) && {
       memory: { posthaste: { backlog: sizes.pending, rssPeak: series.figure('memory/posthaste') } },
     }),
-    ...(has('others') && {
-      others: {
-        mariadb: { skipped: 'there is no store for it yet' },
-        mysql: { skipped: 'there is no store for it yet' },
-      },
-    }),
+    ...(has('others') && { others: othersOf(context, others) }),
   }
 }
 
 export const assemble = (
-  { command, sections }: Settings,
+  { command, sections, others }: Settings,
   context: Context,
   failures: readonly string[],
 ): BenchResult => {
@@ -101,7 +107,7 @@ export const assemble = (
       payloadBytes: Buffer.byteLength(JSON.stringify(payloadOf(12_345))),
       subjects: bySubject(subjects, ({ settings }) => settings),
     },
-    ...sectionsOf(context, (section) => sections.includes(section)),
+    ...sectionsOf(context, others, (section) => sections.includes(section)),
     failures,
   }
   return { ...measured, targets: targetsOf(measured) }

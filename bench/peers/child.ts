@@ -1,6 +1,7 @@
 /** One process of a measurement: gets an order, does it, answers, and ends when it is told to. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg, { type ClientBase } from 'pg'
+import mysql from 'mysql2/promise'
+import pg from 'pg'
 import type {
   FillOrder,
   HandleOrder,
@@ -10,16 +11,16 @@ import type {
   Order,
   PublishOrder,
 } from './orders.ts'
+import { insertMysqlOrder, isMysql } from './posthaste-mysql.ts'
 import type { Opened } from './subject.ts'
-import { SUBJECTS } from './subjects.ts'
-import { inTransaction } from './transaction.ts'
+import { subjectOn } from './subjects.ts'
+import { insertOrder, inTransaction } from './transaction.ts'
 
 const REPORT_MS = 5
 const WARM_UP_MS = 1_000
 /** How long the last events may take after the last publish. */
 const LATEST_MS = 15_000
 const LATENCY_CONNECTIONS = 16
-const NOTHING = async (): Promise<void> => undefined
 
 const tell = (message: Message): Promise<void> =>
   new Promise((resolve) => {
@@ -30,7 +31,7 @@ const rssPeak = (): number => process.resourceUsage().maxRSS * 1_024
 
 const handle = async ({ url, subject }: HandleOrder): Promise<void> => {
   let [count, told] = [0, 0]
-  const opened = await SUBJECTS[subject].open({
+  const opened = await subjectOn(url, subject).open({
     url,
     role: 'handle',
     keyed: false,
@@ -59,10 +60,8 @@ const publisherOnly = {
 } as const
 
 const fill = async ({ url, subject, events }: FillOrder): Promise<void> => {
-  const { open, tables } = SUBJECTS[subject]
-  const opened = await open({ url, ...publisherOnly, connections: 2 })
-  // Statistics as they would be after a while: the planner should not take a full table for an empty one.
-  await opened.fill(events, async (tx) => void (await tx.query(`ANALYZE ${tables.join(', ')}`)))
+  const opened = await subjectOn(url, subject).open({ url, ...publisherOnly, connections: 2 })
+  await opened.fill(events)
   await tell({ kind: 'filled' })
   await opened.close()
 }
@@ -86,7 +85,8 @@ const publishSteadily = async (
   const running: Promise<void>[] = []
   while (running.length < total) {
     const due = Math.min(total, Math.ceil(((performance.now() - startedAt) * perSecond) / 1_000))
-    for (let n = running.length; n < due; n += 1) running.push(opened.publish(n, NOTHING, () => committed(n)))
+    for (let n = running.length; n < due; n += 1)
+      running.push(opened.publish(n, 'event alone', () => committed(n)))
     await sleep(1)
   }
   await Promise.all(running)
@@ -97,7 +97,7 @@ const measureLatency = async (order: LatencyOrder): Promise<void> => {
   const total = Math.ceil(perSecond * (seconds + WARM_UP_MS / 1_000))
   const [committedAt, handledAt] = [new Float64Array(total), new Float64Array(total)]
   let handled = 0
-  const opened = await SUBJECTS[subject].open({
+  const opened = await subjectOn(url, subject).open({
     url,
     role: 'both',
     keyed,
@@ -122,17 +122,26 @@ const measureLatency = async (order: LatencyOrder): Promise<void> => {
   await opened.close()
 }
 
-const insertOrder =
-  (n: number) =>
-  async (tx: ClientBase): Promise<void> => {
-    const values = [`customer-${n % 5_000}`, 1_000 + (n % 900), 'placed']
-    await tx.query('INSERT INTO shop.orders (customer, total, status) VALUES ($1, $2, $3)', values)
-  }
+type Publishing = Pick<Opened, 'publish' | 'close'>
 
-const withoutOutbox = (url: string, connections: number): Pick<Opened, 'publish' | 'close'> => {
+const withoutOutbox = (url: string, connections: number): Publishing => {
   const pool = new pg.Pool({ connectionString: url, max: connections })
   return {
-    publish: (_n, work) => inTransaction(pool, work),
+    publish: (n) => inTransaction(pool, (client) => insertOrder(client, n)),
+    close: () => pool.end(),
+  }
+}
+
+const withoutOutboxOnMysql = (uri: string, connections: number): Publishing => {
+  const pool = mysql.createPool({ uri, connectionLimit: connections })
+  return {
+    async publish(n) {
+      const connection = await pool.getConnection()
+      await connection.beginTransaction()
+      await insertMysqlOrder(connection, n)
+      await connection.commit()
+      connection.release()
+    },
     close: () => pool.end(),
   }
 }
@@ -140,15 +149,15 @@ const withoutOutbox = (url: string, connections: number): Pick<Opened, 'publish'
 const measurePublish = async ({ url, subject, connections, seconds }: PublishOrder): Promise<void> => {
   const opened =
     subject === 'none'
-      ? withoutOutbox(url, connections)
-      : await SUBJECTS[subject].open({ url, ...publisherOnly, connections })
+      ? (isMysql(url) ? withoutOutboxOnMysql : withoutOutbox)(url, connections)
+      : await subjectOn(url, subject).open({ url, ...publisherOnly, connections })
   let [started, counted] = [0, 0]
   const from = performance.now() + WARM_UP_MS
   const until = from + seconds * 1_000
   const loop = async (): Promise<void> => {
     while (performance.now() < until) {
       const n = started++
-      await opened.publish(n, insertOrder(n), () => undefined)
+      await opened.publish(n, 'with order', () => undefined)
       const now = performance.now()
       if (now >= from && now < until) counted += 1
     }

@@ -23,6 +23,8 @@ export interface Sizes {
 /** Comes as JSON from `npm run bench`. */
 export interface Settings {
   readonly url: string
+  /** Of MariaDB and MySQL, or why there is none. */
+  readonly others: Readonly<Record<string, { readonly url: string } | { readonly skipped: string }>>
   readonly command: string
   readonly sections: readonly Section[]
   readonly sizes: Sizes

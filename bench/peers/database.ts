@@ -1,11 +1,19 @@
 /** The database of one run: created for it, and dropped in the end. */
-import pg, { type Client, type Pool } from 'pg'
+import mysql from 'mysql2/promise'
+import pg from 'pg'
 import type { Subject } from './subject.ts'
+
+export type Query = (sql: string, values?: readonly unknown[]) => Promise<readonly Record<string, unknown>[]>
 
 export interface BenchDatabase {
   readonly url: string
-  readonly pool: Pool
+  /** What the server is and how it is set. */
   readonly server: Readonly<Record<string, string>>
+  readonly query: Query
+  /** The same start for every run: no rows but history, no dead ones, no checkpoint that an earlier run has earned. */
+  reset(subject: Subject, keepHistory?: boolean): Promise<void>
+  /** Nothing that dies from now on can be cleaned away until the answer is called. */
+  pinHorizon(): Promise<() => Promise<void>>
   drop(): Promise<void>
 }
 
@@ -18,53 +26,25 @@ const SHOWN = [
   'autovacuum',
 ]
 
-const withClient = async <T>(url: string, work: (client: Client) => Promise<T>): Promise<T> => {
-  const client = new pg.Client(url)
+const newName = (): string => `bench_${process.pid}_${Date.now().toString(36)}`
+
+const urlOf = (serverUrl: string, name: string): string => {
+  const url = new URL(serverUrl)
+  url.pathname = `/${name}`
+  return url.href
+}
+
+const onServer = async (serverUrl: string, sql: string): Promise<void> => {
+  const client = new pg.Client(serverUrl)
   await client.connect()
   try {
-    return await work(client)
+    await client.query(sql)
   } finally {
     await client.end()
   }
 }
 
-export const createDatabase = async (serverUrl: string): Promise<BenchDatabase> => {
-  const name = `bench_${process.pid}_${Date.now().toString(36)}`
-  const url = new URL(serverUrl)
-  url.pathname = `/${name}`
-  const server = await withClient(serverUrl, async (client) => {
-    await client.query(`CREATE DATABASE ${name}`)
-    const { rows } = await client.query<{ name: string; setting: string }>(
-      'SELECT name, current_setting(name) AS setting FROM pg_settings WHERE name = ANY ($1)',
-      [SHOWN],
-    )
-    return Object.fromEntries(rows.map((row) => [row.name, row.setting]))
-  })
-  const pool = new pg.Pool({ connectionString: url.href, max: 4 })
-  await pool.query(`CREATE SCHEMA shop;
-    CREATE TABLE shop.orders (
-      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer text NOT NULL, total integer NOT NULL,
-      status text NOT NULL, created_at timestamptz NOT NULL DEFAULT now())`)
-  return {
-    url: url.href,
-    pool,
-    server,
-    async drop() {
-      await pool.end()
-      await withClient(serverUrl, (client) => client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`))
-    },
-  }
-}
-
-/** The same start for every run: no rows but history, no dead ones, and no checkpoint that the last run has earned. */
-export const reset = async (pool: Pool, { tables }: Subject, keepHistory = false): Promise<void> => {
-  if (!keepHistory) await pool.query(`TRUNCATE ${tables.join(', ')}, shop.orders`)
-  await pool.query(`VACUUM (ANALYZE) ${tables.join(', ')}`)
-  await pool.query('CHECKPOINT')
-}
-
-/** Nothing that dies from now on can be cleaned away until it is called. */
-export const pinHorizon = async (url: string): Promise<() => Promise<void>> => {
+const pinPostgres = async (url: string): Promise<() => Promise<void>> => {
   const client = new pg.Client(url)
   await client.connect()
   await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
@@ -72,5 +52,69 @@ export const pinHorizon = async (url: string): Promise<() => Promise<void>> => {
   return async () => {
     await client.query('ROLLBACK')
     await client.end()
+  }
+}
+
+export const createDatabase = async (serverUrl: string): Promise<BenchDatabase> => {
+  const name = newName()
+  await onServer(serverUrl, `CREATE DATABASE ${name}`)
+  const url = urlOf(serverUrl, name)
+  const pool = new pg.Pool({ connectionString: url, max: 4 })
+  const query: Query = async (sql, values = []) => (await pool.query(sql, [...values])).rows
+  await pool.query(`CREATE SCHEMA shop;
+    CREATE TABLE shop.orders (
+      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer text NOT NULL, total integer NOT NULL,
+      status text NOT NULL, created_at timestamptz NOT NULL DEFAULT now())`)
+  const rows = await query(
+    'SELECT name, current_setting(name) AS setting FROM pg_settings WHERE name = ANY ($1)',
+    [SHOWN],
+  )
+  return {
+    url,
+    server: Object.fromEntries(rows.map((row) => [String(row.name), String(row.setting)])),
+    query,
+    async reset({ tables }, keepHistory = false) {
+      if (!keepHistory) await query(`TRUNCATE ${tables.join(', ')}, shop.orders`)
+      await query(`VACUUM (ANALYZE) ${tables.join(', ')}`)
+      await query('CHECKPOINT')
+    },
+    pinHorizon: () => pinPostgres(url),
+    async drop() {
+      await pool.end()
+      await onServer(serverUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+    },
+  }
+}
+
+/** MySQL and MariaDB, for Posthaste alone. */
+export const createMysqlDatabase = async (serverUrl: string): Promise<BenchDatabase> => {
+  const name = newName()
+  const pool = mysql.createPool({ uri: serverUrl, connectionLimit: 4 })
+  await pool.query(`CREATE DATABASE ${name}`)
+  const inside = mysql.createPool({ uri: urlOf(serverUrl, name), connectionLimit: 4 })
+  const query: Query = async (sql, values = []) => {
+    const [rows] = await inside.query(sql, [...values])
+    return rows as Record<string, unknown>[]
+  }
+  await query(`CREATE TABLE orders (
+    id bigint AUTO_INCREMENT PRIMARY KEY, customer varchar(100) NOT NULL, total integer NOT NULL,
+    status varchar(20) NOT NULL, created_at timestamp(6) NOT NULL DEFAULT current_timestamp(6))`)
+  const [version] = await query('SELECT version() AS version, @@innodb_flush_log_at_trx_commit AS flush')
+  return {
+    url: urlOf(serverUrl, name),
+    server: {
+      server_version: String(version?.version),
+      innodb_flush_log_at_trx_commit: String(version?.flush),
+    },
+    query,
+    async reset({ tables }) {
+      for (const table of [...tables, 'orders']) await query(`TRUNCATE TABLE ${table}`)
+    },
+    pinHorizon: () => Promise.reject(new Error('this is measured on PostgreSQL alone')),
+    async drop() {
+      await inside.end()
+      await pool.query(`DROP DATABASE IF EXISTS ${name}`)
+      await pool.end()
+    },
   }
 }

@@ -3,7 +3,7 @@
  * is left unsettled in the database. Starting the processes is not part of it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type BenchDatabase, pinHorizon, reset } from './database.ts'
+import type { BenchDatabase } from './database.ts'
 import { type Process, startProcess } from './processes.ts'
 import type { Subject } from './subject.ts'
 
@@ -50,18 +50,19 @@ const until = async (reached: () => boolean | Promise<boolean>, what: string): P
 }
 
 export const drain = async (
-  { url, pool }: BenchDatabase,
+  database: BenchDatabase,
   subject: Subject,
   options: DrainOptions,
 ): Promise<Drained> => {
-  await reset(pool, subject, options.keepHistory)
-  const unpin = options.pinned ? await pinHorizon(url) : null
+  const { url, query } = database
+  await database.reset(subject, options.keepHistory)
+  const unpin = options.pinned ? await database.pinHorizon() : null
   const processes = Array.from({ length: options.processes }, () =>
     startProcess({ kind: 'handle', url, subject: subject.name }),
   )
   try {
     await Promise.all(processes.map((each) => each.next('ready')))
-    await subject.balanced?.(pool, options.processes)
+    await subject.balanced?.(query, options.processes)
     const { handled, rssPeak } = watch(processes)
     const filler = startProcess({ kind: 'fill', url, subject: subject.name, events: options.events })
     await filler.next('filled')
@@ -76,8 +77,8 @@ export const drain = async (
     if (options.stopAtSample) return { perSecond: samplePerSecond, samplePerSecond, rssPeak: rssPeak() }
     await handle(options.events)
     await until(async () => {
-      const { rows } = await pool.query<{ unfinished: boolean }>(subject.unfinished)
-      return rows[0]?.unfinished === false
+      const [row] = await query(subject.unfinished)
+      return !row?.unfinished
     }, 'some were never settled')
     const perSecond = rate(options.events)
     await filler.ended

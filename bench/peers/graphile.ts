@@ -4,7 +4,7 @@ import { Logger, run, runMigrations } from 'graphile-worker'
 import pg from 'pg'
 import { EVENT_TYPE, keyOf, type Payload, payloadOf } from './payload.ts'
 import type { Opened, OpenOptions, Subject } from './subject.ts'
-import { inTransaction, steps } from './transaction.ts'
+import { analyse, insertOrder, inTransaction, steps } from './transaction.ts'
 
 const WORKER = {
   concurrentJobs: 24,
@@ -13,6 +13,7 @@ const WORKER = {
   failJobBatchDelay: 0,
 }
 const WORKER_CONNECTIONS = 25
+const TABLES = ['graphile_worker._private_jobs', 'graphile_worker._private_job_queues']
 
 /** The documented way in SQL, which joins the transaction of whatever client runs it. */
 const ADD = 'SELECT graphile_worker.add_job($1, $2::json, queue_name => $3)'
@@ -25,11 +26,16 @@ const quiet = new Logger(() => (level, message) => {
   if (level === 'error') console.error(message)
 })
 
-const startWorker = async ({ url, handled, readsPayload }: OpenOptions) => {
-  const pool = new pg.Pool({ connectionString: url, max: WORKER_CONNECTIONS })
-  // It insists on handlers for connections that break; here nothing may break unheard.
+/** It insists on handlers for connections that break. */
+const poolOf = (url: string, max: number): pg.Pool => {
+  const pool = new pg.Pool({ connectionString: url, max })
   pool.on('error', (error) => console.error(error))
   pool.on('connect', (client) => client.on('error', (error) => console.error(error)))
+  return pool
+}
+
+const startWorker = async ({ url, handled, readsPayload }: OpenOptions) => {
+  const pool = poolOf(url, WORKER_CONNECTIONS)
   const events = new EventEmitter()
   const listening = once(events, 'pool:listen:success')
   const runner = await run({
@@ -54,20 +60,20 @@ const open = async (options: OpenOptions): Promise<Opened> => {
   const pool = new pg.Pool({ connectionString: options.url, max: options.connections })
   const queueOf = (n: number): string | null => (options.keyed ? keyOf(n) : null)
   return {
-    async publish(n, work, committed) {
+    async publish(n, order, committed) {
       await inTransaction(pool, async (client) => {
-        await work(client)
+        if (order === 'with order') await insertOrder(client, n)
         await client.query(ADD, [EVENT_TYPE, JSON.stringify(payloadOf(n)), queueOf(n)])
       })
       committed()
     },
-    async fill(count, beforeCommit) {
+    async fill(count) {
       await inTransaction(pool, async (client) => {
         for (const numbers of steps(count)) {
           const payloads = numbers.map((n) => JSON.stringify(payloadOf(n)))
           await client.query(ADD_MANY, [EVENT_TYPE, payloads, numbers.map(queueOf)])
         }
-        await beforeCommit(client)
+        await analyse(client, TABLES)
       })
     },
     async close() {
@@ -81,10 +87,11 @@ export const graphile: Subject = {
   name: 'graphile',
   label: 'graphile-worker',
   settings: { ...WORKER, maxPoolSize: WORKER_CONNECTIONS, keyed: 'queue_name' },
-  tables: ['graphile_worker._private_jobs', 'graphile_worker._private_job_queues'],
+  unordered: null,
+  tables: TABLES,
   unfinished: 'SELECT EXISTS (SELECT FROM graphile_worker._private_jobs) AS unfinished',
   async install(url) {
-    const pool = new pg.Pool({ connectionString: url, max: 2 })
+    const pool = poolOf(url, 2)
     await runMigrations({ pgPool: pool, logger: quiet })
     await pool.end()
   },

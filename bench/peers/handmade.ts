@@ -5,13 +5,14 @@
 import pg from 'pg'
 import { EVENT_TYPE, keyOf, type Payload, payloadOf } from './payload.ts'
 import type { Opened, OpenOptions, Subject } from './subject.ts'
-import { inTransaction, steps } from './transaction.ts'
+import { analyse, insertOrder, inTransaction, steps } from './transaction.ts'
 
 const BATCH = 1_000
 /** While one relay handles and commits, the other one reads. */
 const RELAYS = 2
 const POLL_MS = 100
 const CHANNEL = 'handmade'
+const TABLES = ['handmade.outbox']
 
 const INSERT = 'INSERT INTO handmade.outbox (type, key, payload) VALUES ($1, $2, $3)'
 
@@ -88,22 +89,22 @@ const open = async (options: OpenOptions): Promise<Opened> => {
     await listener.query(`LISTEN ${CHANNEL}`)
   }
   return {
-    async publish(n, work, committed) {
+    async publish(n, order, committed) {
       await inTransaction(pool, async (client) => {
-        await work(client)
+        if (order === 'with order') await insertOrder(client, n)
         const key = options.keyed ? keyOf(n) : null
         await client.query(INSERT, [EVENT_TYPE, key, JSON.stringify(payloadOf(n))])
       })
       committed()
       wake()
     },
-    async fill(count, beforeCommit) {
+    async fill(count) {
       await inTransaction(pool, async (client) => {
         for (const numbers of steps(count)) {
           const payloads = numbers.map((n) => JSON.stringify(payloadOf(n)))
           await client.query(INSERT_MANY, [EVENT_TYPE, numbers.map(keyOf), payloads])
         }
-        await beforeCommit(client)
+        await analyse(client, TABLES)
       })
       await pool.query(`NOTIFY ${CHANNEL}`)
     },
@@ -119,7 +120,8 @@ export const handmade: Subject = {
   name: 'handmade',
   label: 'hand-written table',
   settings: { batch: BATCH, relays: RELAYS, pollMs: POLL_MS, wakeUp: 'in process; NOTIFY after a fill' },
-  tables: ['handmade.outbox'],
+  unordered: 'it keeps no order: two relays take batches beside each other',
+  tables: TABLES,
   unfinished: 'SELECT EXISTS (SELECT FROM handmade.outbox) AS unfinished',
   async install(url) {
     const client = new pg.Client(url)

@@ -5,17 +5,24 @@ import type { Context, Settings } from './context.ts'
 import { createDatabase } from './database.ts'
 import { planDrain, planLatency, planPublish } from './measure.ts'
 import { planGrowth, planMemory } from './measure-growth.ts'
+import { planOthers } from './measure-others.ts'
 import { runPlan, type Step } from './plan.ts'
 import { Series } from './series.ts'
 import { SUBJECT_NAMES } from './subject.ts'
 import { SUBJECTS } from './subjects.ts'
 
-const planOf = (context: Context, { sections }: Settings): Step[] => [
+const urlsOf = (others: Settings['others']): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(others).flatMap(([name, server]) => ('url' in server ? [[name, server.url]] : [])),
+  )
+
+const planOf = (context: Context, { sections, others }: Settings): Step[] => [
   ...(sections.includes('drain') ? planDrain(context) : []),
   ...(sections.includes('latency') ? planLatency(context) : []),
   ...(sections.includes('publish') ? planPublish(context) : []),
   ...(sections.includes('growth') ? planGrowth(context) : []),
   ...(sections.includes('memory') && !sections.includes('growth') ? planMemory(context) : []),
+  ...(sections.includes('others') ? planOthers(context, urlsOf(others)) : []),
 ]
 
 const measure = async (settings: Settings, file: string): Promise<void> => {

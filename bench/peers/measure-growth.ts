@@ -1,6 +1,5 @@
 /** Growth and memory: what happens after years, on a bad day, and with a backlog that nobody wanted. */
 import { type Context, count } from './context.ts'
-import { reset } from './database.ts'
 import { drain } from './drain.ts'
 import { inRounds, type Step } from './plan.ts'
 import type { Subject } from './subject.ts'
@@ -15,7 +14,7 @@ const addHistory = async ({ database }: Context, subject: Subject, from: number,
   if ('none' in subject.history) return
   for (let start = from; start < to; start += HISTORY_STEP) {
     const rows = Math.min(HISTORY_STEP, to - start)
-    for (const sql of subject.history.sql) await database.pool.query(sql, [rows, start])
+    for (const sql of subject.history.sql) await database.query(sql, [rows, start])
   }
 }
 
@@ -76,7 +75,7 @@ const planPending = ({ database, sizes, series }: Context, subject: Subject): St
     const options = { events: sizes.pending, processes: 1, sample: sizes.growthEvents, stopAtSample }
     const { samplePerSecond, rssPeak } = await drain(database, subject, options)
     series.add(this.path, samplePerSecond)
-    await reset(database.pool, subject)
+    await database.reset(subject)
     const rate = `the first ${count(sizes.growthEvents)} at ${count(samplePerSecond)} /s`
     if (stopAtSample) return rate
     const mebibytes = rssPeak / 1_048_576

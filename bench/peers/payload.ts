@@ -26,7 +26,7 @@ export const payloadOf = (n: number): Payload => ({
   },
   total: 1_000 + (n % 900),
   currency: 'EUR',
-  lines: Array.from({ length: 8 }, (_, line) => ({
+  lines: Array.from({ length: 10 }, (_, line) => ({
     sku: `sku-${String((n * 31 + line) % 9_973).padStart(8, '0')}`,
     title: `Article ${(n + line) % 997} in its usual box`,
     quantity: 1 + (line % 3),

@@ -3,13 +3,14 @@ import pg, { type ClientBase } from 'pg'
 import { PgBoss } from 'pg-boss'
 import { keyOf, type Payload, payloadOf } from './payload.ts'
 import type { Opened, OpenOptions, Subject } from './subject.ts'
-import { inTransaction, steps } from './transaction.ts'
+import { analyse, insertOrder, inTransaction, steps } from './transaction.ts'
 
 const WORK = { batchSize: 500, burstWhenBatchFull: true, localConcurrency: 2 }
 const BOSS_CONNECTIONS = 10
 const QUEUE = 'orders'
 /** The one policy that keeps order: one active job per key, the oldest first. */
 const KEYED_QUEUE = 'orders-in-order'
+const TABLES = ['pgboss.job']
 
 const startBoss = async (url: string): Promise<PgBoss> => {
   const boss = new PgBoss({
@@ -39,20 +40,20 @@ const open = async (options: OpenOptions): Promise<Opened> => {
   const pool = new pg.Pool({ connectionString: url, max: options.connections })
   const keyPart = (n: number) => (keyed ? { singletonKey: keyOf(n) } : {})
   return {
-    async publish(n, work, committed) {
+    async publish(n, order, committed) {
       await inTransaction(pool, async (client) => {
-        await work(client)
+        if (order === 'with order') await insertOrder(client, n)
         await boss.send(queue, payloadOf(n), { db: within(client), ...keyPart(n) })
       })
       committed()
     },
-    async fill(count, beforeCommit) {
+    async fill(count) {
       await inTransaction(pool, async (client) => {
         for (const numbers of steps(count)) {
           const jobs = numbers.map((n) => ({ data: payloadOf(n), ...keyPart(n) }))
           await boss.insert(queue, jobs, { db: within(client) })
         }
-        await beforeCommit(client)
+        await analyse(client, TABLES)
       })
     },
     async close() {
@@ -66,7 +67,8 @@ export const pgboss: Subject = {
   name: 'pgboss',
   label: 'pg-boss',
   settings: { ...WORK, useListenNotify: true, max: BOSS_CONNECTIONS, keyed: 'key_strict_fifo, singletonKey' },
-  tables: ['pgboss.job'],
+  unordered: null,
+  tables: TABLES,
   unfinished: "SELECT EXISTS (SELECT FROM pgboss.job WHERE state < 'completed') AS unfinished",
   async install(url) {
     const boss = await startBoss(url)

@@ -64,7 +64,13 @@ export interface BenchResult {
   /** Mebibytes. */
   readonly memory?: { readonly posthaste: { readonly backlog: number; readonly rssPeak: Figure } }
   /** Other databases, Posthaste alone. */
-  readonly others?: Readonly<Record<string, { readonly skipped: string }>>
+  readonly others?: Readonly<
+    Record<
+      string,
+      | { readonly skipped: string }
+      | { readonly drain: Figure; readonly publish: Figure; readonly publishNone: Figure }
+    >
+  >
   readonly targets: readonly Target[]
   readonly failures: readonly string[]
 }

@@ -1,5 +1,5 @@
 /** What is measured, in one shape: each subject with its best documented settings, and all with the same events. */
-import type { ClientBase, Pool } from 'pg'
+import type { Query } from './database.ts'
 
 export const SUBJECT_NAMES = ['posthaste', 'graphile', 'pgboss', 'handmade'] as const
 export type SubjectName = (typeof SUBJECT_NAMES)[number]
@@ -19,12 +19,15 @@ export interface OpenOptions {
 
 export interface Opened {
   /**
-   * One business transaction: BEGIN, what `work` does, publish of event `n`, COMMIT. `committed` is called as
-   * soon as the answer to COMMIT is there.
+   * One business transaction: BEGIN, an order, publish of event `n`, COMMIT. `committed` is called as soon as the
+   * answer to COMMIT is there. Where only the event matters there is no order.
    */
-  publish(n: number, work: (tx: ClientBase) => Promise<void>, committed: () => void): Promise<void>
-  /** Events 0 to `count` in one transaction, and a wake-up for whoever handles. */
-  fill(count: number, beforeCommit: (tx: ClientBase) => Promise<void>): Promise<void>
+  publish(n: number, order: 'with order' | 'event alone', committed: () => void): Promise<void>
+  /**
+   * Events 0 to `count` in one transaction, and a wake-up for whoever handles. With statistics as they would be
+   * after a while: the planner should not take a full table for an empty one.
+   */
+  fill(count: number): Promise<void>
   close(): Promise<void>
 }
 
@@ -34,7 +37,9 @@ export interface Subject {
   readonly label: string
   /** For the reader of the figures. */
   readonly settings: Readonly<Record<string, unknown>>
-  /** Emptied before each run; the first ones also analysed when they were filled. */
+  /** Why it cannot keep the order of a key, or null. */
+  readonly unordered: string | null
+  /** Emptied before each run. */
   readonly tables: readonly string[]
   /** True as long as something is not durably settled. */
   readonly unfinished: string
@@ -42,7 +47,7 @@ export interface Subject {
   install(url: string): Promise<void>
   open(options: OpenOptions): Promise<Opened>
   /** Resolves when that many processes share the work, where sharing is decided beforehand. */
-  balanced?(pool: Pool, processes: number): Promise<void>
+  balanced?(query: Query, processes: number): Promise<void>
   /** Statements that add `$1` finished rows, numbered from `$2`; or why there is no history. */
   readonly history: { readonly sql: readonly string[] } | { readonly none: string }
 }

@@ -16,7 +16,7 @@ const ratioTarget = (
     return { name, target, measured: 'not measured', met: false }
   const ratio = mine / theirs
   const met = 'atLeast' in wanted ? ratio >= wanted.atLeast : ratio <= wanted.atMost
-  return { name, target, measured: `${ratio.toFixed(2)} ×`, met }
+  return { name, target, measured: `${ratio.toFixed(ratio < 0.1 ? 3 : 2)} ×`, met }
 }
 
 const best = (values: readonly (number | null)[], pick: (...values: number[]) => number): number | null => {

@@ -17,6 +17,15 @@ export const inTransaction = async (
   }
 }
 
+export const insertOrder = async (client: ClientBase, n: number): Promise<void> => {
+  const values = [`customer-${n % 5_000}`, 1_000 + (n % 900), 'placed']
+  await client.query('INSERT INTO shop.orders (customer, total, status) VALUES ($1, $2, $3)', values)
+}
+
+export const analyse = async (client: ClientBase, tables: readonly string[]): Promise<void> => {
+  await client.query(`ANALYZE ${tables.join(', ')}`)
+}
+
 const STEP = 1_000
 
 /** The numbers from 0 to `count`, in steps that fit one statement. */

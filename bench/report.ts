@@ -1,0 +1,108 @@
+/** `npm run bench:report -- FILE`: the figures of a run into docs/performance.md, as tables and plots. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { ROOT } from '../scripts/run.ts'
+import type { BenchResult } from './peers/result.ts'
+import { SUBJECT_NAMES } from './peers/subject.ts'
+import { type Plot, plotsOf } from './plots.ts'
+import { SUBJECT_LABELS, type Table, tablesOf } from './tables.ts'
+
+const USAGE = `npm run bench:report -- FILE [--page PAGE]
+
+  FILE          what npm run bench -- --json FILE wrote
+  --page PAGE   the page between whose marks the figures go; default docs/performance.md
+`
+
+const BEGIN = '<!-- figures: begin (npm run bench:report) -->'
+const END = '<!-- figures: end -->'
+const PLOTS = 'performance'
+
+const markdownTable = ({ head, rows }: Table): string =>
+  [head, head.map((_, i) => (i === 0 ? '---' : '---:')), ...rows]
+    .map((cells) => `| ${cells.join(' | ')} |`)
+    .join('\n')
+
+const about = (result: BenchResult): string => {
+  const { machine, versions, postgres, settings } = result
+  const peers = SUBJECT_NAMES.flatMap((name) =>
+    versions[name] === undefined || name === 'handmade' ? [] : [`${SUBJECT_LABELS[name]} ${versions[name]}`],
+  )
+  const server = Object.entries(postgres).map(([name, value]) => `${name} ${value}`)
+  return [
+    `Measured on ${result.date.slice(0, 10)} with \`${result.command}\`.`,
+    '',
+    `- Machine: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGiB} GiB, ${machine.os}; server and clients share it.`,
+    `- PostgreSQL: ${server.join(', ')}.`,
+    `- Node ${result.node}; ${peers.join(', ')}.`,
+    `- ${settings.rounds} rounds in turns, payloads of ${settings.payloadBytes} bytes. In brackets: the lowest and the highest run.`,
+  ].join('\n')
+}
+
+const targets = ({ targets: all, failures }: BenchResult): string[] => [
+  ...(all.length === 0
+    ? []
+    : [
+        markdownTable({
+          head: ['target', 'wanted', 'measured', ''],
+          rows: all.map(({ name, target, measured, met }) => [
+            name,
+            target,
+            measured,
+            met ? 'met' : '**not met**',
+          ]),
+        }),
+      ]),
+  ...(failures.length === 0
+    ? []
+    : [`Could not be measured:\n\n${failures.map((each) => `- ${each}`).join('\n')}`]),
+]
+
+const sectionOf = (result: BenchResult, plots: readonly Plot[]): string =>
+  [
+    about(result),
+    ...targets(result),
+    ...plots.map(({ name, alt }) => `![${alt}](${PLOTS}/${name}.svg)`),
+    ...tablesOf(result).map(markdownTable),
+  ].join('\n\n')
+
+const main = (): number => {
+  const { values, positionals } = parseArgs({
+    options: { page: { type: 'string' }, help: { type: 'boolean' } },
+    allowPositionals: true,
+  })
+  const [file, ...others] = positionals
+  if (values.help === true) {
+    process.stdout.write(USAGE)
+    return 0
+  }
+  if (file === undefined || others.length > 0 || !existsSync(file)) {
+    console.error(
+      `${file === undefined ? 'Which file?' : `There is no ${positionals.join(' ')}.`}\n\n${USAGE}`,
+    )
+    return 2
+  }
+  const page = values.page ?? join(ROOT, 'docs', 'performance.md')
+  const text = readFileSync(page, 'utf8')
+  const [begin, end] = [text.indexOf(BEGIN), text.indexOf(END)]
+  if (begin === -1 || end < begin) {
+    console.error(`${page} has no place for figures: a line "${BEGIN}" and below it a line "${END}".`)
+    return 1
+  }
+  const result = JSON.parse(readFileSync(file, 'utf8')) as BenchResult
+  const plots = plotsOf(result)
+  const folder = join(page, '..', PLOTS)
+  mkdirSync(folder, { recursive: true })
+  for (const { name, svg } of plots) writeFileSync(join(folder, `${name}.svg`), svg)
+  const section = `${BEGIN}\n\n${sectionOf(result, plots)}\n\n`
+  writeFileSync(page, `${text.slice(0, begin)}${section}${text.slice(end)}`)
+  console.log(`${page}: ${plots.length} plots and ${tablesOf(result).length} tables`)
+  return 0
+}
+
+try {
+  process.exitCode = main()
+} catch (error) {
+  console.error(`${(error as Error).message}\n\n${USAGE}`)
+  process.exitCode = 2
+}
