@@ -8,7 +8,7 @@ import type { Operator } from './operator.ts'
 import type { Inspection, Schema, Transactions, TxContext } from './spi/index.ts'
 
 export interface Flushed {
-  /** Nothing was due any more before the time was over. What failed waits for its retry. */
+  /** Nothing was due any more, in lanes of other processes too, before the time was over. What failed waits for its retry. */
   readonly drained: boolean
   /** Attempts that failed meanwhile. */
   readonly failed: number

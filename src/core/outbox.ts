@@ -24,16 +24,13 @@ import {
   type ResolvedOptions,
   resolveOptions,
 } from './options.ts'
-import type { Flushed, Outbox, ProcessedOnce } from './outbox-api.ts'
+import type { Outbox } from './outbox-api.ts'
 import { Pullers } from './pullers.ts'
+import { Rounds } from './rounds.ts'
 import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
-import { sleep, within } from './runtime/signal.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
-
-/** Between two rounds of a flush in which nothing could be sent. */
-const FLUSH_PAUSE_MS = 50
 
 export const createOutbox = <
   Tx,
@@ -55,18 +52,16 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly #newId: () => string
   readonly #destinations: Destinations
   readonly #pullers: Pullers
+  readonly #rounds: Rounds
   readonly #failed: EngineParts['failed']
   readonly #wakeUps: WakeUps
   #engine: Engine | null = null
   /** Gives back what was claimed for it and is committed only now. */
   #stopped: Engine | null = null
   #opening: Promise<void> | null = null
-  /** Engines of rounds that `processOnce` runs in a process that was not started. */
-  readonly #rounds = new Set<Engine>()
   #lifeCycle: Promise<unknown> = Promise.resolve()
   #closing: Promise<void> | null = null
   #notedNotStarted = false
-  #once: Promise<unknown> = Promise.resolve()
   /** Runs things outside of whatever transaction or request somebody is in who publishes. */
   readonly #detached = AsyncLocalStorage.snapshot() as Detached
   #connected = false
@@ -84,6 +79,14 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#failed = failureReporter(this.#options.onFailure, this.#logger)
     this.#wakeUps = new WakeUps({ store: this.#store as Store, runtime: this.#runtime, logger: this.#logger })
     this.#pullers = new Pullers(this.#runtime, (destination) => this.#createEngine([destination], true))
+    this.#rounds = new Rounds({
+      store: this.#store as Store,
+      runtime: this.#runtime,
+      drainMs: this.#options.drainMs,
+      ready: () => this.#open(),
+      running: () => this.#engine,
+      create: () => this.#createEngine(this.#destinations.served(), false),
+    })
     this.api = this.#createApi(given.transactions ?? given.store.transactions)
   }
 
@@ -191,7 +194,7 @@ class OutboxCore<Tx, E> implements HotIntake {
 
   async #stop(drainMs: number): Promise<{ readonly clean: boolean }> {
     // Still the intake while it stops, so that what is committed meanwhile is released at once.
-    const engines = [...(this.#engine === null ? [] : [this.#engine]), ...this.#rounds]
+    const engines = [...(this.#engine === null ? [] : [this.#engine]), ...this.#rounds.engines]
     const ended = await Promise.all([
       ...engines.map((engine) => engine.stop(drainMs)),
       this.#pullers.stop(drainMs, null),
@@ -238,56 +241,7 @@ class OutboxCore<Tx, E> implements HotIntake {
     })
   }
 
-  // ---------------------------------------------------------------------------- once, flush and fetch
-
-  /** Runs one after another: two rounds at once would fight for the same lanes. */
-  #processOnce(): Promise<ProcessedOnce> {
-    const turn = this.#once.then(() => this.#processOnceNow())
-    this.#once = turn.catch(() => undefined)
-    return turn
-  }
-
-  async #processOnceNow(): Promise<ProcessedOnce> {
-    await this.#open()
-    const running = this.#engine
-    const engine = running ?? this.#createEngine(this.#destinations.served(), false)
-    const before = { ...engine.tally }
-    let waiting = false
-    if (running === null) this.#rounds.add(engine)
-    try {
-      if (running === null) await engine.startOnce()
-      await engine.runOnce()
-      waiting = engine.hasWaiting()
-    } finally {
-      if (running === null) await engine.stop(this.#options.drainMs)
-      this.#rounds.delete(engine)
-    }
-    const { tally } = engine
-    const claimed = tally.claimed - before.claimed
-    return {
-      claimed,
-      done: tally.done - before.done,
-      retried: tally.retried - before.retried,
-      dead: tally.dead - before.dead,
-      idle: claimed === 0 && !waiting,
-    }
-  }
-
-  async #flush(timeoutMs: number): Promise<Flushed> {
-    let inTime = true
-    let failed = 0
-    const drain = async (): Promise<void> => {
-      while (inTime) {
-        const { idle, claimed, retried, dead } = await this.#processOnce()
-        failed += retried + dead
-        if (idle) return
-        // A rate limit or a place that cannot be reached: asking faster would not help.
-        if (claimed === 0) await sleep(this.#runtime, FLUSH_PAUSE_MS)
-      }
-    }
-    inTime = await within(this.#runtime, timeoutMs, drain())
-    return { drained: inTime, failed }
-  }
+  // --------------------------------------------------------------------------------------------- fetch
 
   async #fetch(named: string | null, limit: number): Promise<Batch> {
     await this.#open()
@@ -344,9 +298,9 @@ class OutboxCore<Tx, E> implements HotIntake {
       },
       close,
       [Symbol.asyncDispose]: close,
-      processOnce: () => this.#processOnce(),
+      processOnce: () => this.#rounds.processOnce(),
       flush: (given: { readonly timeoutMs?: number } = {}) =>
-        this.#flush(boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])),
+        this.#rounds.flush(boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])),
       fetch: (given: { readonly destination?: string; readonly limit?: number } = {}) =>
         this.#fetch(given.destination ?? null, boundedNumber('limit', given.limit ?? 100, [1, 10_000])),
       inspect: afterOpen(store.inspection, open),

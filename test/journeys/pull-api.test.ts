@@ -124,6 +124,35 @@ describe.each(KINDS)('flush on %s', (kind) => {
     expect(await outbox.flush({ timeoutMs: 50 })).toMatchObject({ drained: false })
   })
 
+  it('is not drained while something is due in a lane that another process has', async () => {
+    await using world = new World(kind)
+    const broker = failingDestination({ fail: 'hang' })
+    const destinations = { broker: { to: broker, events: ['*'] } }
+    const [owner, other] = [world.outbox({ destinations }), world.outbox({ destinations })]
+    await owner.start()
+    await publishOne(owner, event(1, 'k'))
+    // From here on the lane is busy, so it stays where it is.
+    await world.until(() => broker.received.length > 0)
+    const id = await publishOne(other, event(2, 'k'))
+    expect(await other.processOnce()).toMatchObject({ claimed: 0, idle: true })
+    expect(await other.flush({ timeoutMs: 150 })).toMatchObject({ drained: false })
+    broker.release()
+    expect(await other.flush()).toMatchObject({ drained: true })
+    expect((await deliveryOf(other, id)).status).toBe('done')
+  })
+
+  it('is not drained while something is due for a destination that is paused', async () => {
+    await using world = new World(kind)
+    const broker = recordingDestination()
+    const outbox = world.outbox({ destinations: { broker: { to: broker, events: ['*'], paused: true } } })
+    expect(await outbox.flush()).toMatchObject({ drained: true })
+    await publishOne(outbox, event())
+    expect(await outbox.flush({ timeoutMs: 150 })).toMatchObject({ drained: false })
+    await outbox.operator.resume('broker')
+    expect(await outbox.flush()).toMatchObject({ drained: true })
+    expect(broker.accepted).toHaveLength(1)
+  })
+
   it('says so when the time is over', async () => {
     await using world = new World(kind)
     const broker = failingDestination({ fail: 'hang' })

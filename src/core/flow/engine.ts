@@ -252,6 +252,11 @@ export class Engine implements HotIntake {
     return [...this.#flows.values()].some(({ dispatcher }) => dispatcher.queues.size > 0)
   }
 
+  /** Destinations of which a read at this moment misses something. */
+  partlySeen(): readonly string[] {
+    return [...this.#flows].filter(([, { poller }]) => !poller.seesAll).map(([name]) => name)
+  }
+
   nudge(): void {
     for (const flow of this.#flows.values()) flow.poller.sweepSoon()
   }

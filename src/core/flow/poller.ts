@@ -133,6 +133,12 @@ export class Poller {
     this.#signal.ring()
   }
 
+  /** A read at this moment looks into every lane. */
+  get seesAll(): boolean {
+    const { lanes, destination, dispatcher } = this.#parts
+    return lanes.readable(destination)?.all === true && !dispatcher.paused && lanes.isValid(lanes.workerId)
+  }
+
   /** One cycle. Returns how long to wait before the next; 0 means that there is more to do. Calls take turns. */
   poll(): Promise<number> {
     const turn = this.#turn.then(() => this.#poll())

@@ -1,0 +1,128 @@
+/**
+ * Delivering when asked: `processOnce` is one round, `flush` as many as it takes. A started process uses its
+ * engine; otherwise each round has one of its own, which gives its lanes back at the end.
+ */
+import type { Engine } from './flow/engine.ts'
+import type { Flushed, ProcessedOnce } from './outbox-api.ts'
+import { sleep, within } from './runtime/signal.ts'
+import type { Runtime, Store } from './spi/index.ts'
+
+export interface RoundsParts {
+  readonly store: Store
+  readonly runtime: Runtime
+  readonly drainMs: number
+  readonly ready: () => Promise<void>
+  /** Null while the process is not started. */
+  readonly running: () => Engine | null
+  readonly create: () => Engine
+}
+
+interface Round {
+  readonly processed: ProcessedOnce
+  /** Destinations that it serves and did not see all of: others have lanes of them, or they are paused. */
+  readonly partlySeen: ReadonlySet<string>
+}
+
+/** Between two rounds of a flush in which nothing could be sent. */
+const FLUSH_PAUSE_MS = 50
+
+export class Rounds {
+  readonly #parts: RoundsParts
+  readonly #engines = new Set<Engine>()
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(parts: RoundsParts) {
+    this.#parts = parts
+  }
+
+  /** Those of rounds that run now in a process that was not started. */
+  get engines(): readonly Engine[] {
+    return [...this.#engines]
+  }
+
+  async processOnce(): Promise<ProcessedOnce> {
+    return (await this.#round()).processed
+  }
+
+  async flush(timeoutMs: number): Promise<Flushed> {
+    const { runtime } = this.#parts
+    let inTime = true
+    let failed = 0
+    const drain = async (): Promise<void> => {
+      while (inTime) {
+        const { processed, partlySeen } = await this.#round()
+        failed += processed.retried + processed.dead
+        if (processed.idle && !(await this.#isDueAtAny(partlySeen))) return
+        // A rate limit, a place that cannot be reached, lanes of others: asking faster would not help.
+        if (processed.claimed === 0) await sleep(runtime, FLUSH_PAUSE_MS)
+      }
+    }
+    inTime = await within(runtime, timeoutMs, drain())
+    return { drained: inTime, failed }
+  }
+
+  /** One after another: two rounds at once would fight for the same lanes. */
+  #round(): Promise<Round> {
+    const turn = this.#last.then(() => this.#roundNow())
+    this.#last = turn.catch(() => undefined)
+    return turn
+  }
+
+  async #roundNow(): Promise<Round> {
+    const { ready, running, create, drainMs } = this.#parts
+    await ready()
+    const started = running()
+    const engine = started ?? create()
+    const before = { ...engine.tally }
+    let waiting = false
+    const partlySeen = new Set<string>()
+    const look = (): void => {
+      for (const name of engine.partlySeen()) partlySeen.add(name)
+    }
+    if (started === null) this.#engines.add(engine)
+    try {
+      if (started === null) await engine.startOnce()
+      // Before and after, because lanes can come or go while the database answers.
+      look()
+      await engine.runOnce()
+      look()
+      waiting = engine.hasWaiting()
+    } finally {
+      if (started === null) await engine.stop(drainMs)
+      this.#engines.delete(engine)
+    }
+    const { tally } = engine
+    const claimed = tally.claimed - before.claimed
+    const processed = {
+      claimed,
+      done: tally.done - before.done,
+      retried: tally.retried - before.retried,
+      dead: tally.dead - before.dead,
+      idle: claimed === 0 && !waiting,
+    }
+    return { processed, partlySeen }
+  }
+
+  async #isDueAtAny(destinations: ReadonlySet<string>): Promise<boolean> {
+    for (const destination of destinations) if (await this.#isDueAt(destination)) return true
+    return false
+  }
+
+  /** In any lane. What is not routed yet may be for this destination too. */
+  async #isDueAt(destination: string): Promise<boolean> {
+    const { fresh, due, unrouted, activatable } = await this.#parts.store.queue.read({
+      destination,
+      lanes: null,
+      after: 0n,
+      limit: 1,
+      dueLimit: 1,
+      maxBytes: 1,
+      skipRecentMs: 0,
+      windowMs: 0,
+      sweep: false,
+      sweepFrom: 0n,
+      sweepLimit: 0,
+    })
+    return fresh.length > 0 || due.length > 0 || unrouted || activatable
+  }
+}
