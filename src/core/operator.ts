@@ -44,7 +44,7 @@ export interface CleanupOptions {
 export interface Operator {
   /** Sends dead deliveries again, as a new run in their old place. Returns how many. */
   redrive(target: Target, act?: Act): Promise<number>
-  /** Sends done deliveries again, as a new run. Returns how many. */
+  /** Sends done deliveries again, as a new run, unless one is unfinished or dead. Returns how many. */
   replay(target: Target, act?: Act): Promise<number>
   /** Gives up dead or waiting deliveries. Returns how many. */
   discard(target: Target, act?: Act): Promise<number>

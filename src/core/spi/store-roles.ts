@@ -244,7 +244,10 @@ export interface Operations {
    * order. Lowest `seq` first, so that a key is redriven in order. Returns the number of new runs.
    */
   redrive(target: OperationTarget, act: OperatorAct): Promise<number>
-  /** Done deliveries again, as a new run; the done run stays. Only the last run of a delivery is replayed. */
+  /**
+   * Done deliveries again, as a new run with the next number; the done run stays. It must be the last run, or be
+   * followed by discarded ones only: while a run is unfinished or dead, nothing is replayed.
+   */
   replay(target: OperationTarget, act: OperatorAct): Promise<number>
   /** Gives up dead or unfinished deliveries that are not under a live hot claim; held rows behind them go on. */
   discard(target: OperationTarget, act: OperatorAct): Promise<number>

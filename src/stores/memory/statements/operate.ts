@@ -35,7 +35,7 @@ export const replay = (
   act: OperatorAct,
   newId: NewId,
 ): number => {
-  const rows = select(db, target, (row) => row.status === 'done' && row.run === lastRun(db, row))
+  const rows = select(db, target, (row) => row.status === 'done' && isReplayable(db, row))
   for (const row of rows) insertRun(db, row, newId(), {})
   return record(db, 'replay', target, act, rows.length)
 }
@@ -101,13 +101,19 @@ const insertRun = (db: MemoryDatabase, row: DeliveryRow, id: string, changes: Pa
   )
 }
 
-const lastRun = (db: MemoryDatabase, { eventId, destination, run }: DeliveryRow): number => {
-  let last = run
-  for (const other of db.events.get(eventId)?.deliveries ?? []) {
-    if (other.destination === destination && other.run > last) last = other.run
-  }
-  return last
-}
+const lastRun = (db: MemoryDatabase, row: DeliveryRow): number =>
+  Math.max(row.run, ...otherRuns(db, row).map(({ run }) => run))
+
+/** Nothing but discarded runs came after it: one that is unfinished or dead has to end first. */
+const isReplayable = (db: MemoryDatabase, row: DeliveryRow): boolean =>
+  otherRuns(db, row).every(
+    ({ run, status }) => status === 'discarded' || (status === 'done' && run < row.run),
+  )
+
+const otherRuns = (db: MemoryDatabase, row: DeliveryRow): readonly DeliveryRow[] =>
+  [...(db.events.get(row.eventId)?.deliveries ?? [])].filter(
+    (other) => other !== row && other.destination === row.destination,
+  )
 
 /** The rows an operation is about, lowest `seq` first. */
 const select = (

@@ -144,7 +144,7 @@ export const redrive = (
     return ids.length
   })
 
-/** The latest run only, and only while no other run is unfinished: repeating a replay adds nothing. */
+/** The latest done run, and only while no other is unfinished or dead: repeating a replay adds nothing. */
 const replayable = (t: Tables): string => `d.status = 1
   AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS l WHERE l.event_id = d.event_id AND l.destination = d.destination AND l.status = 1 AND l.run > d.run)
   AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.event_id = d.event_id AND u.destination = d.destination)`

@@ -137,6 +137,66 @@ export const operationsTopic: Topic = {
       assert.deepEqual(await runsOf(t, published), ['1 done', '2 pending'])
     },
 
+    'a delivery whose replay was discarded can be replayed again, with the next number': async (t) => {
+      const me = await t.worker()
+      const published = await t.publish()
+      await t.done(published, me.right)
+      const target = { eventIds: [published.event.id], limit: 10 }
+      assert.equal(await t.store.operations.replay(target, OPERATOR), 1)
+      assert.equal(await t.store.operations.discard(target, OPERATOR), 1)
+      assert.equal(await t.store.operations.replay(target, OPERATOR), 1)
+      assert.equal(await t.store.operations.replay(target, OPERATOR), 0)
+      assert.deepEqual(await runsOf(t, published), ['1 done', '2 discarded', '3 pending'])
+      assert.equal(await t.store.operations.discard(target, OPERATOR), 1)
+      const byId = { deliveryIds: idsOf([published]), limit: 10 }
+      assert.equal(await t.store.operations.replay(byId, OPERATOR), 1)
+      assert.deepEqual(await runsOf(t, published), ['1 done', '2 discarded', '3 discarded', '4 pending'])
+    },
+
+    'a delivery whose replay died is not replayed until that is cleared away': async (t) => {
+      const me = await t.worker()
+      const published = await t.publish()
+      await t.done(published, me.right)
+      const target = { eventIds: [published.event.id], limit: 10 }
+      await t.store.operations.replay(target, OPERATOR)
+      const [row] = (await t.read()).fresh
+      const again = { event: published.event, delivery: { ...published.delivery, id: row!.id } }
+      await t.dead(again, me.right)
+      assert.equal(await t.store.operations.replay(target, OPERATOR), 0)
+      assert.deepEqual(await runsOf(t, published), ['1 done', '2 dead'])
+      await t.store.operations.redrive(target, OPERATOR)
+      assert.equal(await t.store.operations.replay(target, OPERATOR), 0)
+      await t.store.operations.discard(target, OPERATOR)
+      assert.equal(await t.store.operations.replay(target, OPERATOR), 1)
+      assert.deepEqual(await runsOf(t, published), ['1 done', '2 discarded', '3 discarded', '4 pending'])
+    },
+
+    'of several done runs only the last is replayed': async (t) => {
+      const me = await t.worker()
+      const published = await t.publish()
+      await t.done(published, me.right)
+      const target = { eventIds: [published.event.id], limit: 10 }
+      await t.store.operations.replay(target, OPERATOR)
+      const [row] = (await t.read()).fresh
+      const again = { event: published.event, delivery: { ...published.delivery, id: row!.id } }
+      await t.done(again, me.right)
+      const first = { deliveryIds: idsOf([published]), limit: 10 }
+      assert.equal(await t.store.operations.replay(first, OPERATOR), 0)
+      assert.equal(await t.store.operations.replay(target, OPERATOR), 1)
+      await t.store.operations.discard(target, OPERATOR)
+      assert.equal(await t.store.operations.replay(first, OPERATOR), 0)
+      assert.equal(await t.store.operations.replay({ deliveryIds: [row!.id], limit: 10 }, OPERATOR), 1)
+      assert.deepEqual(await runsOf(t, published), ['1 done', '2 done', '3 discarded', '4 pending'])
+    },
+
+    'a discarded delivery that was never done is not replayed': async (t) => {
+      const published = await t.publish()
+      const target = { eventIds: [published.event.id], limit: 10 }
+      await t.store.operations.discard(target, OPERATOR)
+      assert.equal(await t.store.operations.replay(target, OPERATOR), 0)
+      assert.deepEqual(await runsOf(t, published), ['1 discarded'])
+    },
+
     'unfinished and dead deliveries are not replayed': async (t) => {
       const me = await t.worker()
       const [pending, dead] = await t.publishMany(2)
