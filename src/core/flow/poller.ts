@@ -49,6 +49,13 @@ export interface PollerParts {
   readonly expand: () => Promise<boolean>
 }
 
+/** With the times of that read alone: what was expanded or activated before it says nothing about its cost. */
+interface TimedRead {
+  readonly result: ReadResult
+  readonly startedAt: number
+  readonly endedAt: number
+}
+
 /** Rows ahead of a late one that are looked at; with more its key waits for the next read. */
 const AHEAD_LIMIT = 16
 /** Ids beside those in flight here that one sweep lists at most; with more behind the cursor it goes back instead. */
@@ -161,9 +168,10 @@ export class Poller {
       const rewinds = this.#rewinds
       const stillOurs = (): boolean => lanes.losses === losses && this.#rewinds === rewinds
       const request = this.#request(readable.all ? null : readable.lanes, room, now)
-      const result = await this.#read(request, workerId)
-      if (request.sweep) this.#noteSweep(request, now)
-      this.#mark.note(request.after, result, now)
+      const { result, startedAt, endedAt } = await this.#read(request, workerId)
+      if (request.sweep) this.#lastSweepAt = startedAt
+      if (request.sweep && request.sweepFrom === 0n) this.#mark.fullSweepEnded(endedAt, endedAt - startedAt)
+      this.#mark.note(request.after, result, startedAt)
       return await this.#admit(result, request, { readId, workerId, stillOurs })
     })
   }
@@ -191,20 +199,21 @@ export class Poller {
   }
 
   /** What was just routed belongs before what a read found, and what was just activated behind it. */
-  async #read(request: ReadRequest, workerId: string): Promise<ReadResult> {
+  async #read(request: ReadRequest, workerId: string): Promise<TimedRead> {
     const { store, expand, destination } = this.#parts
-    let result = await store.queue.read(request)
-    if (result.unrouted && (await expand())) result = await store.queue.read(request)
+    let read = await this.#readOnce(request)
+    if (read.result.unrouted && (await expand())) read = await this.#readOnce(request)
     const wanted = { workerId, destination, lanes: request.lanes, limit: this.#options.batchSize }
-    if (!result.activatable || (await store.queue.activate(wanted)) === 0) return result
-    const again = await store.queue.read(request)
-    return { ...again, more: again.more || again.activatable }
+    if (!read.result.activatable || (await store.queue.activate(wanted)) === 0) return read
+    const again = await this.#readOnce(request)
+    return { ...again, result: { ...again.result, more: again.result.more || again.result.activatable } }
   }
 
-  #noteSweep({ sweepFrom }: ReadRequest, startedAt: number): void {
-    this.#lastSweepAt = startedAt
-    const now = this.#parts.runtime.monotonicNow()
-    if (sweepFrom === 0n) this.#mark.fullSweepEnded(now, now - startedAt)
+  async #readOnce(request: ReadRequest): Promise<TimedRead> {
+    const { store, runtime } = this.#parts
+    const startedAt = runtime.monotonicNow()
+    const result = await store.queue.read(request)
+    return { result, startedAt, endedAt: runtime.monotonicNow() }
   }
 
   #shouldSweep(now: number): boolean {

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import { createFakeRuntime } from '../../testing/fake-runtime.ts'
+import { SILENT_LOGGER } from '../runtime/logger.ts'
+import type { ReadRequest, ReadResult, StoredDelivery } from '../spi/index.ts'
+import { Poller, type PollerParts } from './poller.ts'
+import { ReadGuard } from './read-guard.ts'
+
+const INTERVAL_MS = 1_000
+const MARGIN_MS = 1_000
+
+const nothing: ReadResult = {
+  fresh: [],
+  due: [],
+  swept: [],
+  sweptMore: false,
+  more: false,
+  nextDueInMs: null,
+  unrouted: false,
+  activatable: false,
+  snapshot: null,
+}
+
+/** A poller over a database whose transactions all end at once, and what it asked for. */
+const create = () => {
+  const runtime = createFakeRuntime()
+  const requests: ReadRequest[] = []
+  let transactions = 0n
+  const database = { readMs: 0, expandMs: 0, activateMs: 0 }
+  const read = async (request: ReadRequest): Promise<ReadResult> => {
+    requests.push(request)
+    runtime.stall(database.readMs)
+    transactions += 1n
+    const fresh = request.after === 0n ? [{ id: 'd', seq: 10n, key: null } as StoredDelivery] : []
+    const unrouted = database.expandMs > 0
+    const activatable = database.activateMs > 0
+    return {
+      ...nothing,
+      fresh,
+      unrouted,
+      activatable,
+      snapshot: { oldest: transactions, next: transactions },
+    }
+  }
+  const activate = async (): Promise<number> => {
+    runtime.stall(database.activateMs)
+    return 0
+  }
+  const parts = {
+    destination: 'x',
+    store: { queue: { read, activate } },
+    runtime,
+    logger: SILENT_LOGGER,
+    dispatcher: {
+      paused: false,
+      queues: { room: () => 10, byteRoom: () => 1_000, size: 0, timed: { count: 0, bytes: 0 } },
+    },
+    lanes: {
+      workerId: 'w',
+      losses: 0,
+      isValid: () => true,
+      readable: () => ({ lanes: [], all: true }),
+    },
+    admission: {
+      isInFlight: () => false,
+      admit: async () => ({ goBackTo: null, blocked: false, handled: 0, full: false }),
+    },
+    guard: new ReadGuard(),
+    expand: async () => {
+      runtime.stall(database.expandMs)
+      return false
+    },
+  } as unknown as PollerParts
+  const poller = new Poller(parts, {
+    intervalMs: INTERVAL_MS,
+    idleMaxMs: INTERVAL_MS,
+    batchSize: 10,
+    skipRecentMs: 0,
+    windowMs: 0,
+    sweepIntervalMs: 10,
+  })
+  const pollAfter = async (ms: number): Promise<bigint | undefined> => {
+    runtime.stall(ms)
+    await poller.poll()
+    return requests.at(-1)?.sweepFrom
+  }
+  return { database, pollAfter }
+}
+
+/** Until the sweeps that come often leave out what lies behind the mark. */
+const withMark = async () => {
+  const world = create()
+  for (let i = 0; i < 4; i += 1) await world.pollAfter(MARGIN_MS)
+  return world
+}
+
+describe('full sweeps', () => {
+  it('come again after the interval when they are cheap', async () => {
+    const { pollAfter } = await withMark()
+    expect(await pollAfter(INTERVAL_MS)).toBe(0n)
+    expect(await pollAfter(INTERVAL_MS / 2)).toBe(10n)
+    expect(await pollAfter(INTERVAL_MS / 2)).toBe(0n)
+  })
+
+  it('come seldom when the read takes long', async () => {
+    const { database, pollAfter } = await withMark()
+    database.readMs = 200
+    expect(await pollAfter(INTERVAL_MS)).toBe(0n)
+    expect(await pollAfter(INTERVAL_MS)).toBe(10n)
+    expect(await pollAfter(4 * INTERVAL_MS)).toBe(0n)
+  })
+
+  it.each(['expandMs', 'activateMs'] as const)('do not come later because of %s', async (slow) => {
+    const { database, pollAfter } = await withMark()
+    database[slow] = 600
+    expect(await pollAfter(INTERVAL_MS)).toBe(0n)
+    database[slow] = 0
+    expect(await pollAfter(INTERVAL_MS)).toBe(0n)
+  })
+})
