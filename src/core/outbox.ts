@@ -221,6 +221,14 @@ class OutboxCore<Tx, E> implements HotIntake {
     if (this.#connected) await this.#store.close()
   }
 
+  async #operated(): Promise<void> {
+    await Promise.all([
+      this.#engine?.operated(),
+      ...this.#rounds.engines.map((engine) => engine.operated()),
+      this.#pullers.operated(),
+    ])
+  }
+
   // ----------------------------------------------------------------------------------------- delivering
 
   #createEngine(served: readonly ResolvedDestination[], manual: boolean): Engine {
@@ -311,7 +319,7 @@ class OutboxCore<Tx, E> implements HotIntake {
         runtime: this.#runtime,
         newId: this.#newId,
         ready: open,
-        changed: async () => this.#engine?.operated(),
+        changed: () => this.#operated(),
       }),
     })
     Object.defineProperty(api, 'isStarted', { get: () => this.#engine !== null })

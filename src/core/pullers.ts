@@ -43,6 +43,14 @@ export class Pullers {
     return { clean }
   }
 
+  /** An operator changed something: a pause holds before the call that asked for it has returned. */
+  async operated(): Promise<void> {
+    for (const starting of [...this.#engines.values()]) {
+      const engine = await starting.catch(() => null)
+      await engine?.operated()
+    }
+  }
+
   async #start(destination: ResolvedDestination): Promise<Engine> {
     const engine = this.#create(destination)
     await engine.startManual()

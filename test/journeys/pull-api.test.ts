@@ -259,6 +259,41 @@ describe.each(KINDS)('fetch on %s', (kind) => {
     if (typeof ofB !== 'string') await ofB.rollback()
   })
 
+  it('hands out nothing from the moment in which an operator of this process pauses the destination', async () => {
+    await using world = new World(kind)
+    const outbox = pulling(world)
+    await outbox.transaction((tx) => outbox.publishMany(tx, [event(1), event(2), event(3)]))
+    const first = await outbox.fetch({ destination: 'pulled', limit: 1 })
+    first.ack()
+    await first.commit()
+    await outbox.operator.pause('pulled')
+    await expect(outbox.fetch({ destination: 'pulled' })).rejects.toMatchObject({
+      code: 'POSTHASTE_NO_DELIVERIES',
+      message: expect.stringContaining('paused'),
+    })
+    await outbox.operator.resume('pulled')
+    await using rest = await outbox.fetch({ destination: 'pulled' })
+    expect(rest.deliveries.map((it) => it.event.payload)).toEqual([2, 3])
+  })
+
+  it('hands out no more than the rate that an operator of this process sets', async () => {
+    await using world = new World(kind)
+    const outbox = pulling(world)
+    await outbox.transaction((tx) => outbox.publishMany(tx, [event(1), event(2), event(3), event(4)]))
+    const take = async (limit: number) => {
+      const batch = await outbox.fetch({ destination: 'pulled', limit })
+      batch.ack()
+      await batch.commit()
+      return batch.deliveries.map((it) => it.event.payload)
+    }
+    expect(await take(1)).toEqual([1])
+    await outbox.operator.setRate('pulled', 0.001)
+    expect(await take(10)).toEqual([2])
+    await expect(take(10)).rejects.toMatchObject({ code: 'POSTHASTE_NO_DELIVERIES' })
+    await outbox.operator.setRate('pulled', null)
+    expect(await take(10)).toEqual([3, 4])
+  })
+
   it('is refused where start() delivers, and for destinations nobody declared', async () => {
     await using world = new World(kind)
     const outbox = world.outbox({ destinations: { broker: { to: recordingDestination(), events: ['*'] } } })

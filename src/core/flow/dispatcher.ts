@@ -150,7 +150,7 @@ export class Dispatcher {
 
   /** Manual mode: deliveries that a consumer may handle now. */
   async take(max: number): Promise<Delivery[]> {
-    const taken = this.queues.take(max, false).filter((delivery) => this.#keepIfValid(delivery))
+    const taken = this.#paused ? [] : this.#take(max).filter((delivery) => this.#keepIfValid(delivery))
     const [first] = taken
     if (first === undefined || !first.alone) return taken
     const spent = await this.#spend(first)
@@ -184,8 +184,8 @@ export class Dispatcher {
     }
   }
 
-  #take(max: number, now: number): Delivery[] {
-    const orderedPrefix = this.#options.destination.to?.orderedPrefix === true
+  #take(max: number, now = this.#options.runtime.monotonicNow()): Delivery[] {
+    const orderedPrefix = !this.#options.manual && this.#options.destination.to?.orderedPrefix === true
     if (this.#limiter === null) return this.queues.take(max, orderedPrefix)
     const ready = this.queues.depth('hot') + this.queues.depth('cold')
     if (ready === 0) return []
@@ -368,7 +368,7 @@ export class Dispatcher {
   }
 
   #arm(delayMs: number): void {
-    if (this.#timer !== null || this.#closing) return
+    if (this.#timer !== null || this.#closing || this.#options.manual) return
     this.#timer = this.#options.runtime.schedule(Math.max(1, Math.ceil(delayMs)), () => {
       this.#timer = null
       this.pump()

@@ -44,13 +44,10 @@ export const fetchBatch = async (flow: DestinationFlow, runtime: Runtime, limit:
     taken = await flow.dispatcher.take(limit)
   }
   if (taken.length === 0) {
-    throw new OutboxError(
-      ERROR_CODES.noDeliveries,
-      `nothing is due for "${flow.name}" in the lanes of this process`,
-      {
-        destination: flow.name,
-      },
-    )
+    const why = flow.dispatcher.paused
+      ? `"${flow.name}" is paused until an operator resumes it`
+      : `nothing is due for "${flow.name}" in the lanes of this process, or its rate allows no more for now`
+    throw new OutboxError(ERROR_CODES.noDeliveries, why, { destination: flow.name })
   }
   return createBatch(flow, runtime, taken)
 }
