@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { createOutbox } from '../../src/index.ts'
-import { newPostgresUrl } from '../stores/servers.ts'
+import { serverUrl } from '../stores/servers.ts'
 import { arrived, judge } from './crew/ledger.ts'
 import { type Place, storeAt } from './crew/stores.ts'
 
@@ -18,8 +18,16 @@ const WORKERS = 4
 const LEASE_MS = 2_000
 const KILL_EVERY_MS = 1_000
 
+const place = (kind: Place['kind'], url: string): Place => ({
+  kind,
+  url,
+  name: `crew_${randomBytes(6).toString('hex')}`,
+})
+
 const places: readonly Place[] = [
-  { kind: 'postgres', url: newPostgresUrl(), name: `crew_${randomBytes(6).toString('hex')}` },
+  place('postgres', serverUrl('postgres-new')),
+  place('mariadb', serverUrl('mariadb')),
+  place('mysql', serverUrl('mysql')),
 ]
 
 const startWorker = async (place: Place, ledger: string): Promise<ChildProcess> => {
