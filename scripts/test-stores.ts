@@ -7,6 +7,8 @@
  */
 import { runStoreSuite } from '../src/testing/suites/index.ts'
 import { STORE_TARGETS } from '../test/stores/targets.ts'
+import { serviceOf } from './services/catalogue.ts'
+import { serviceUrls } from './services/index.ts'
 
 const names = Object.keys(STORE_TARGETS)
 const usage = `usage: npm run test:stores -- <${names.join('|')}> [--json]`
@@ -24,6 +26,12 @@ if (name === undefined || target === undefined || rest.length > 0) {
     `${name === undefined ? 'Which store?' : `There is no ${[name, ...rest].join(' ')}.`}\n${usage}`,
   )
   process.exit(2)
+}
+
+// A server that the environment does not name is started.
+if (target.service !== null) {
+  const urls = await serviceUrls([target.service])
+  process.env[serviceOf(target.service).variable] = urls[target.service]
 }
 
 interface Case {

@@ -17,6 +17,11 @@ export const serviceUrls = async <Name extends string>(
   return Object.fromEntries(urls) as Record<Name, string>
 }
 
+/** Stops everything that runs for this project; for machines on which nobody will use it again. */
+export const stopServices = async (): Promise<void> => {
+  await (await engine()).down([], false)
+}
+
 const mustBeOurs = (name: string): void => {
   const { variable } = serviceOf(name)
   if (process.env[variable])

@@ -1,0 +1,21 @@
+/** The tests at the sizes that the documents name: minutes become an hour. `npm test` runs the same at reduced scale. */
+import { heading, mustRun } from './run.ts'
+
+/** Rows of history under which plans are looked at. */
+const ROWS = [20_000, 100_000, 1_000_000]
+const SEEDS = '2000'
+
+process.env.POSTHASTE_TEST_EVENTS = '20000'
+heading('Build')
+mustRun('tsdown', [])
+heading('All tests, with 20,000 events under kills')
+mustRun('vitest', ['run'])
+for (const rows of ROWS) {
+  heading(`Plans with ${rows} rows of history`)
+  process.env.POSTHASTE_TEST_ROWS = String(rows)
+  mustRun('vitest', ['run', '--project', 'databases', 'plans'])
+}
+heading(`${SEEDS} simulated histories`)
+mustRun('node', ['--import', 'tsx', 'simulator/main.ts', '--seeds', SEEDS])
+heading('Other Nodes')
+mustRun('node', ['--import', 'tsx', 'scripts/nodes.ts', 'test'])
