@@ -6,7 +6,7 @@ import { EVENT_TYPE } from './payload.ts'
 import type { OpenOptions, Subject } from './subject.ts'
 import { analyse, insertOrder } from './transaction.ts'
 
-/** Of the store, beside those for transactions: reads, two settles at once, leases. */
+/** That the store has for itself: reads, two settles at once, leases. */
 const STORE_CONNECTIONS = 4
 const TABLES = ['outbox.deliveries', 'outbox.events', 'outbox.finished']
 
@@ -39,10 +39,9 @@ export const posthaste: Subject = {
     await pool.end()
   },
   async open(options: OpenOptions) {
-    const max = options.connections + STORE_CONNECTIONS
-    const pool = new pg.Pool({ connectionString: options.url, max })
+    const pool = new pg.Pool({ connectionString: options.url, max: options.connections })
     return await openOutbox(options, {
-      store: postgresStore({ pool }),
+      store: postgresStore({ pool, poolSize: STORE_CONNECTIONS }),
       insertOrder,
       filled: (tx) => analyse(tx, TABLES),
       close: () => pool.end(),
