@@ -218,7 +218,7 @@ export class MysqlDatabase {
     if (!isBroken(error)) {
       try {
         await connection.query({
-          sql: 'ROLLBACK; SET SESSION wait_timeout = DEFAULT',
+          sql: 'ROLLBACK; UNLOCK TABLES; SET SESSION wait_timeout = DEFAULT, lock_wait_timeout = DEFAULT',
           timeout: this.options.queryTimeoutMs,
         })
         connection.release?.()

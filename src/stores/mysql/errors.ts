@@ -129,6 +129,12 @@ const FORBIDDEN: Translation = {
   text: 'does not allow this to the user in use. docs/mysql.md lists what each role needs.',
 }
 
+const LAYOUT: Translation = {
+  code: ERROR_CODES.schemaBehind,
+  transient: false,
+  text: 'has tables without partitions. The option layout must be what it was when the tables were made.',
+}
+
 const FULL = unavailable('has no room left: memory or disk.', true)
 
 const TRANSLATIONS: Readonly<Record<number, Translation>> = {
@@ -173,8 +179,10 @@ const TRANSLATIONS: Readonly<Record<number, Translation>> = {
   1364: MISSING,
   1366: DAMAGED_ROW,
   1406: REFUSED_ROW,
+  1505: LAYOUT,
   1665: unavailable('writes its binary log by statement. Set binlog_format to ROW or MIXED.', false),
   1698: WRONG_PASSWORD,
+  1747: LAYOUT,
   1792: READ_ONLY,
   1836: READ_ONLY,
   3024: busy('cancelled a statement that took too long.'),

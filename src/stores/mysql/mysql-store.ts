@@ -8,6 +8,7 @@ import type {
   LaneStore,
   Maintenance,
   Operations,
+  PartitionRequest,
   QueueStore,
   Registry,
   Schema,
@@ -20,6 +21,7 @@ import type { SqlExecutor } from '../sql/sql-executor.ts'
 import { MysqlDatabase } from './database.ts'
 import { endsTransaction } from './errors.ts'
 import type { ResolvedMysqlOptions } from './options.ts'
+import { MysqlPartitions } from './partitions.ts'
 import { schemaRole } from './schema.ts'
 import * as activating from './statements/activate.ts'
 import * as audit from './statements/audit.ts'
@@ -210,5 +212,8 @@ const maintenanceRole = (database: MysqlDatabase, t: Tables): Maintenance => {
     recordStatistics: (keepMinutes) => counting.recordStatistics(database, t, keepMinutes),
     takeDuty: (name, workerId) => counting.takeDuty(database, t, name, workerId),
     finishDuty: (name, workerId) => counting.finishDuty(database, t, name, workerId),
+    ...(database.options.layout === 'partitioned'
+      ? { partitions: (request: PartitionRequest) => new MysqlPartitions(database, t).maintain(request) }
+      : {}),
   }
 }

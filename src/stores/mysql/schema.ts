@@ -16,6 +16,7 @@ import {
 import type { MysqlDatabase, Row, Session } from './database.ts'
 import { errorNumber } from './errors.ts'
 import { migrations } from './migrations/migrations.generated.ts'
+import { FIRST_LOOK_AHEAD_MS, partitionsClause } from './partitions.ts'
 import { literal } from './script.ts'
 import { asMs, asNumber, asText, NOW } from './statements/sql-text.ts'
 
@@ -24,9 +25,6 @@ const ALL: readonly Migration[] = migrations
 /** MySQL passes over what only MariaDB reads, and the other way round. */
 const TABLE =
   'ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = utf8mb4 /*!80017 COLLATE = utf8mb4_0900_bin */ /*M!100600 COLLATE = utf8mb4_nopad_bin */'
-
-/** The first partitions are made by the maintainer; until then everything is in the tail. */
-const BY_ID = '\nPARTITION BY RANGE COLUMNS (id) (PARTITION pmax VALUES LESS THAN (MAXVALUE))'
 
 const LOCK_SECONDS = 60
 
@@ -47,11 +45,19 @@ const orNone = (error: unknown): readonly Row[] => {
   throw error
 }
 
-const textOfMigration = (database: MysqlDatabase, t: Tables, migration: Migration): string => {
+/** Without a clock there is only the tail, which the maintainer splits. */
+const textOfMigration = (
+  { options }: MysqlDatabase,
+  t: Tables,
+  migration: Migration,
+  nowMs: number | null,
+): string => {
   const { version, name } = migration
+  const untilMs = nowMs === null ? 0 : nowMs + FIRST_LOOK_AHEAD_MS
+  const partitions = partitionsClause(options.period, nowMs, untilMs)
   const body = renderMigration(migration, t.prefix)
     .replaceAll('{table}', TABLE)
-    .replaceAll('{by_id}', database.options.layout === 'partitioned' ? BY_ID : '')
+    .replaceAll('{by_id}', options.layout === 'partitioned' ? partitions : '')
     .trim()
   return `${body}\n\nINSERT INTO ${t.migrations} (version, name, applied_at) VALUES (${version}, ${literal(name)}, ${NOW})
 ON DUPLICATE KEY UPDATE version = version`
@@ -91,14 +97,15 @@ export const schemaRole = (database: MysqlDatabase, t: Tables): Schema => ({
     if (missingMigrations(ALL, before).length === 0) return schemaStatus(ALL, before)
     return underLock(database, t, async (session) => {
       const applied = decode(await session.rows(readApplied(t)).catch(orNone))
+      const [[now] = []] = await session.rows(`SELECT ${NOW}`)
       for (const migration of missingMigrations(ALL, applied))
-        await session.write(textOfMigration(database, t, migration))
+        await session.write(textOfMigration(database, t, migration, asMs(now)))
       return schemaStatus(ALL, decode(await session.rows(readApplied(t))))
     })
   },
   sql: () =>
     ALL.map(
       (migration) =>
-        `-- ${String(migration.version).padStart(4, '0')}_${migration.name}\n${textOfMigration(database, t, migration)};\n`,
+        `-- ${String(migration.version).padStart(4, '0')}_${migration.name}\n${textOfMigration(database, t, migration, null)};\n`,
     ).join('\n'),
 })

@@ -42,9 +42,9 @@ const isBlank = (token: string): boolean =>
   token.replace(EXECUTABLE, '') === ''
 
 const controlOf = (words: readonly string[]): string | null => {
-  const [first = '', second = '', third = ''] = words
+  const [first = ''] = words
   if (CONTROL.has(first)) return first
-  if (COMMITTING.has(first)) return second === 'TEMPORARY' || third === 'TEMPORARY' ? null : first
+  if (COMMITTING.has(first)) return words.slice(1, 4).includes('TEMPORARY') ? null : first
   return first === 'SET' && words.some((word) => /^(@@(SESSION|LOCAL)?)?AUTOCOMMIT$/.test(word))
     ? 'SET AUTOCOMMIT'
     : null

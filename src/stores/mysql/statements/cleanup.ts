@@ -1,11 +1,12 @@
 /**
  * One bounded step of cleaning. Finished rows go by when they finished, never by when they were created; an
- * event goes with the last row that refers to it, or by age when nothing ever did. In the partitioned layout both
- * go with their partition.
+ * event goes with the last row that refers to it, or by age when nothing ever did. With partitions only their tails
+ * are cleaned row by row: the others go as a whole.
  */
 import type { CleanupRequest, CleanupResult } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase, Row, Session } from '../database.ts'
+import { TAIL } from '../periods.ts'
 import { distinctKeys, promotion } from './hold.ts'
 import { asBigInt, asId, asNumber, asText, earlier, idList, KEY, NOW } from './sql-text.ts'
 import { addTotal } from './totals.ts'
@@ -21,11 +22,12 @@ const idsOf = (rows: readonly Row[], place = 0): readonly string[] => [
 const removeFinished = async (
   c: Session,
   t: Tables,
+  tail: string,
   olderThanMs: number,
   limit: number,
 ): Promise<readonly Row[]> => {
   const found = await c.rows(
-    `SELECT id FROM ${t.finished} FORCE INDEX (by_finish) WHERE finished_at <= ${earlier(NOW, '?')} ORDER BY finished_at LIMIT ?`,
+    `SELECT id FROM ${t.finished}${tail} FORCE INDEX (by_finish) WHERE finished_at <= ${earlier(NOW, '?')} ORDER BY finished_at LIMIT ?`,
     [olderThanMs, limit],
   )
   if (found.length === 0) return []
@@ -64,11 +66,11 @@ const removeDead = async (
 }
 
 /** The events are locked first: whoever just adds a delivery has them locked too, and is seen by the next statement. */
-const removeEvents = async (c: Session, t: Tables, ids: readonly string[]): Promise<number> => {
+const removeEvents = async (c: Session, t: Tables, tail: string, ids: readonly string[]): Promise<number> => {
   if (ids.length === 0) return 0
   const list = idList(ids)
-  await c.rows(`SELECT id FROM ${t.events} WHERE id IN (${list}) FOR UPDATE`)
-  return c.write(`DELETE e FROM ${t.events} AS e WHERE e.id IN (${list}) AND ${unreferenced(t)}`)
+  await c.rows(`SELECT id FROM ${t.events}${tail} WHERE id IN (${list}) FOR UPDATE`)
+  return c.write(`DELETE e FROM ${t.events}${tail} AS e WHERE e.id IN (${list}) AND ${unreferenced(t)}`)
 }
 
 const unreferenced = (
@@ -86,13 +88,14 @@ interface Walked {
 const walkEvents = async (
   c: Session,
   t: Tables,
+  tail: string,
   olderThanMs: number,
   limit: number,
   after: bigint,
 ): Promise<Walked> => {
   const ids: string[] = []
   const rows = await c.rows(
-    `SELECT e.seq, e.id, ${unreferenced(t)}, e.created_at <= ${earlier(NOW, '?')} FROM ${t.events} AS e FORCE INDEX (by_seq)
+    `SELECT e.seq, e.id, ${unreferenced(t)}, e.created_at <= ${earlier(NOW, '?')} FROM ${t.events}${tail} AS e FORCE INDEX (by_seq)
 WHERE e.seq > ? ORDER BY e.seq LIMIT ?`,
     [olderThanMs, after, limit],
   )
@@ -163,33 +166,27 @@ interface Step {
 const removeOld = async (
   c: Session,
   t: Tables,
+  tail: string,
   request: CleanupRequest,
   walkFrom: bigint,
-  partitioned: boolean,
 ): Promise<Step> => {
   const { limit, doneOlderThanMs, deadOlderThanMs } = request
-  const finished = partitioned ? [] : await removeFinished(c, t, doneOlderThanMs, limit)
+  const finished = await removeFinished(c, t, tail, doneOlderThanMs, limit)
   const dead = deadOlderThanMs === null ? [] : await removeDead(c, t, deadOlderThanMs, limit)
   const removed = [...finished, ...dead]
   if (removed.length > 0)
     await c.write(`DELETE FROM ${t.attempts} WHERE delivery_id IN (${idList(idsOf(removed))})`)
-  let events = partitioned ? 0 : await removeEvents(c, t, idsOf(removed, 1).slice(0, limit))
-  const isWalking = !partitioned && events < limit
-  const walked = isWalking ? await walkEvents(c, t, doneOlderThanMs, limit - events, walkFrom) : null
-  if (walked !== null) events += await removeEvents(c, t, walked.ids)
+  let events = await removeEvents(c, t, tail, idsOf(removed, 1).slice(0, limit))
+  const walked =
+    events < limit ? await walkEvents(c, t, tail, doneOlderThanMs, limit - events, walkFrom) : null
+  if (walked !== null) events += await removeEvents(c, t, tail, walked.ids)
   const dedup = await removeKeys(c, t, request.dedupOlderThanMs, limit)
   await subtractTotals(c, t, finished)
   const done = finished.filter(isDone).length
-  const full = [finished.length, dead.length, dedup].some((count) => count >= limit)
+  const more =
+    [finished.length, dead.length, dedup].some((count) => count >= limit) || walked === null || walked.more
   return {
-    result: {
-      done,
-      discarded: finished.length - done,
-      dead: dead.length,
-      events,
-      dedup,
-      more: full || (!partitioned && (walked === null || walked.more)),
-    },
+    result: { done, discarded: finished.length - done, dead: dead.length, events, dedup, more },
     walkFrom: walked?.next ?? walkFrom,
   }
 }
@@ -201,8 +198,8 @@ export const cleanup = async (
   request: CleanupRequest,
   walkFrom: bigint,
 ): Promise<Step> => {
-  const partitioned = db.options.layout === 'partitioned'
-  const step = await db.transaction((c) => removeOld(c, t, request, walkFrom, partitioned))
+  const tail = db.options.layout === 'partitioned' ? ` PARTITION (${TAIL})` : ''
+  const step = await db.transaction((c) => removeOld(c, t, tail, request, walkFrom))
   await db.transaction(async (c) => {
     await c.write(removeWorkers(t))
     await buryOrphans(c, t, request.limit)

@@ -20,8 +20,9 @@ export const hold = async (
   if (ids.length === 0) return []
   const list = idList(ids)
   const alive = workerIsAlive(t, workerId)
-  const [, , held] = await db.atomic([
+  const [, , , held] = await db.atomic([
     lockWorkers(t, [workerId]),
+    one(`SELECT id FROM ${t.deliveries} WHERE id IN (${list}) FOR UPDATE`),
     one(
       `UPDATE (
   SELECT d.id FROM ${t.deliveries} AS d

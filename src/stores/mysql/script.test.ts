@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest'
+import { literal, textOf } from './script.ts'
+
+describe('several statements in one text', () => {
+  it('writes values as literals', () => {
+    expect(textOf({ sql: 'SELECT ?, ?, ?, ?', params: [5, 9_007_199_254_740_993n, null, 'a'] })).toBe(
+      "SELECT 5, 9007199254740993, NULL, 'a'",
+    )
+    expect(literal(new Uint8Array([0, 255]))).toBe("X'00ff'")
+  })
+
+  it('lets no value out of its quotes', () => {
+    expect(literal("'; DROP TABLE x; -- ")).toBe("'''; DROP TABLE x; -- '")
+    expect(literal("\\'; DROP TABLE x; -- ")).toBe("'\\\\''; DROP TABLE x; -- '")
+    expect(literal('a\0b\x1a')).toBe("'a\\0b\\Z'")
+  })
+
+  it('takes a question mark inside a text for what it is', () => {
+    expect(textOf({ sql: `SELECT ${literal("what's \\?")}, ?`, params: ['why?'] })).toBe(
+      "SELECT 'what''s \\\\?', 'why?'",
+    )
+    expect(textOf({ sql: "SELECT '?'", params: [] })).toBe("SELECT '?'")
+  })
+
+  it('refuses what cannot be said', () => {
+    expect(() => textOf({ sql: 'SELECT ?, ?', params: ['a'] })).toThrow(RangeError)
+    expect(() => textOf({ sql: 'SELECT ?', params: ['a', 'b'] })).toThrow(RangeError)
+    expect(() => literal(Number.NaN)).toThrow(TypeError)
+  })
+})

@@ -1,0 +1,186 @@
+/** What only shows when two do something at once: fences, holders of a key, lanes. Every wait is a lock that somebody has. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createWorld, hex, SERVERS, untilWaiting, type World } from './mysql-words.ts'
+
+let world: World
+
+const lockDelivery = (id: string) =>
+  world.hand.query(
+    `START TRANSACTION; SELECT 1 FROM ${world.table('deliveries')} WHERE id = ${hex(id)} FOR UPDATE`,
+  )
+
+const commit = () => world.hand.query('COMMIT')
+
+/** A settle that is under way: it has its worker's row, and waits for a delivery that somebody else has. */
+const settleUnderWay = async (leaseMs: number) => {
+  const { t } = world
+  const worker = await t.worker({ leaseMs })
+  const published = await t.publish()
+  await lockDelivery(published.delivery.id)
+  const settled = t.done(published, worker.right)
+  await untilWaiting(world)
+  return { worker, published, settled }
+}
+
+const fenceByHand = (workerId: string) =>
+  world.hand.query(
+    `START TRANSACTION; UPDATE ${world.table('workers')} SET fenced = 1 WHERE id = '${workerId}'`,
+  )
+
+describe.each(SERVERS)('%s', (server) => {
+  beforeEach(async () => {
+    world = await createWorld(server)
+  })
+
+  afterEach(() => world.close())
+
+  it('a fence waits for a settle that is under way, which then counts', async () => {
+    const { t } = world
+    const { worker, published, settled } = await settleUnderWay(1)
+    const other = await t.worker()
+    let surveyed = false
+    const survey = t.store.lanes.survey(other.id, ['alpha']).then(() => {
+      surveyed = true
+    })
+    await untilWaiting(world, 2)
+    expect(surveyed).toBe(false)
+    await commit()
+    expect((await settled).lost).toEqual([])
+    await survey
+    expect(await t.status(published)).toBe('done')
+    expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(false)
+  })
+
+  it.each(['done', 'retry', 'dead', 'release'] as const)(
+    '%s waits for a fence that is under way, and is then lost',
+    async (outcome) => {
+      const { t } = world
+      const worker = await t.worker()
+      const published = await t.publish()
+      await fenceByHand(worker.id)
+      const settled = t[outcome](published, worker.right)
+      await untilWaiting(world)
+      await commit()
+      expect((await settled).lost).toEqual([published.delivery.id])
+      expect(await t.status(published)).toBe('pending')
+    },
+  )
+
+  it('claims, suspicions, holds, activations, expansions and taking lanes wait for a fence too', async () => {
+    const { t } = world
+    await t.declare('alpha')
+    const worker = await t.worker()
+    const head = await t.publish({ key: 'k' })
+    await t.retry(head, worker.right)
+    const [follower, delayed] = [await t.publish({ key: 'k' }), await t.publish({ due: { afterMs: 1 } })]
+    const unrouted = await t.publish({ destination: '*' })
+    await t.until(1, 'it is due', async () => (await t.read()).activatable)
+    const { version } = await t.store.registry.load()
+    await fenceByHand(worker.id)
+    const { queue, lanes } = t.store
+    const ids = [follower.delivery.id]
+    const expansion = { unroutedId: unrouted.delivery.id, deliveries: [t.delivery(unrouted.event)] }
+    const waiting = Promise.all([
+      queue.claim(worker.id, ids, 10),
+      queue.suspect({ workerId: worker.id, ids, token: t.newId(), spendFrom: 3 }),
+      queue.hold(worker.id, 'alpha', ids),
+      queue.activate({ workerId: worker.id, destination: 'alpha', lanes: null, limit: 10 }),
+    ])
+    // The store has four connections of its own.
+    await untilWaiting(world, 4)
+    await commit()
+    expect(await waiting).toEqual([[], [], [], 0])
+    expect(await lanes.take(worker.id, 'alpha', 5)).toEqual([])
+    expect(
+      await queue.expand({ workerId: worker.id, registryVersion: version, expansions: [expansion] }),
+    ).toBe(false)
+    expect(await t.status(follower)).toBe('pending')
+    expect(await t.status(delayed)).toBe('scheduled')
+  })
+
+  it('lanes that somebody is just taking are passed over', async () => {
+    const { t } = world
+    await t.declare('alpha')
+    const me = await t.worker()
+    await world.hand.query(
+      `SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT 1 FROM ${world.table('lanes')} WHERE destination = 'alpha' AND lane < 60 FOR UPDATE`,
+    )
+    const taken = await t.store.lanes.take(me.id, 'alpha', 64)
+    expect(taken.map(({ lane }) => lane)).toEqual([60, 61, 62, 63])
+    await commit()
+  })
+
+  it('rows that are held and their holder that is settled at once go on together', async () => {
+    const { t } = world
+    const me = await t.worker()
+    for (let round = 0; round < 10; round++) {
+      const key = `k${round}`
+      const head = await t.publish({ key })
+      await t.retry(head, me.right)
+      const followers = [await t.publish({ key }), await t.publish({ key })]
+      const ids = followers.map(({ delivery }) => delivery.id)
+      const [held, settled] = await Promise.all([
+        t.store.queue.hold(me.id, 'alpha', ids),
+        t.done(head, me.right),
+      ])
+      expect(settled.promoted).toEqual(held.length > 0 ? ['alpha'] : [])
+      for (const follower of followers) expect(await t.status(follower)).toBe('pending')
+    }
+  })
+
+  it('what is settled while it is about to hold others holds nothing', async () => {
+    const { t } = world
+    const me = await t.worker()
+    const head = await t.publish({ key: 'k' })
+    await t.retry(head, me.right)
+    const follower = await t.publish({ key: 'k' })
+    await world.hand.query(
+      `START TRANSACTION; DELETE FROM ${world.table('deliveries')} WHERE id = ${hex(head.delivery.id)}`,
+    )
+    const held = t.store.queue.hold(me.id, 'alpha', [follower.delivery.id])
+    await untilWaiting(world)
+    await commit()
+    expect(await held).toEqual([])
+    expect(await t.status(follower)).toBe('pending')
+  })
+
+  it('two that end the last two holders at once do not leave the rest waiting', async () => {
+    const { t } = world
+    const me = await t.worker()
+    for (let round = 0; round < 10; round++) {
+      const key = `k${round}`
+      const [first, second] = [await t.publish({ key }), await t.publish({ key })]
+      await t.retry(first, me.right)
+      await t.retry(second, me.right)
+      const last = await t.publish({ key })
+      await t.store.queue.hold(me.id, 'alpha', [last.delivery.id])
+      await Promise.all([t.done(first, me.right), t.done(second, me.right)])
+      expect(await t.status(last)).toBe('pending')
+    }
+  })
+
+  it('a script that fails halfway leaves nothing behind, and its locks do not wait for us', async () => {
+    const { t } = world
+    const worker = await t.worker()
+    const published = await t.publish()
+    // The copy of the row is there already, so the settle fails after it has locked worker and delivery.
+    await world.hand.query(
+      `INSERT INTO ${world.table('finished')} (id, event_id, seq, destination, run, lane, status, attempts, suspicions, size, created_at, finished_at)
+       SELECT id, event_id, seq, destination, run, lane, 4, 0, 0, size, created_at, created_at FROM ${world.table('deliveries')}`,
+    )
+    await expect(t.done(published, worker.right)).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+    expect(await t.readableIds()).toEqual([published.delivery.id])
+    expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(true)
+  })
+
+  it('a process that is suspended after such a failure keeps its locks for seconds, not for ever', async () => {
+    const { t } = world
+    const worker = await t.worker()
+    // What the store sends, up to the failure; nobody rolls back afterwards.
+    const packet = `SET SESSION wait_timeout = 1; START TRANSACTION;
+      SELECT id FROM ${world.table('workers')} WHERE id = '${worker.id}' LOCK IN SHARE MODE; SELECT nothing`
+    world.hand.on('error', () => undefined)
+    await expect(world.hand.query(packet)).rejects.toMatchObject({ errno: 1054 })
+    expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(true)
+  })
+})

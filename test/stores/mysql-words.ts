@@ -1,0 +1,73 @@
+/** What the tests of the MySQL store do by hand, beside the store. */
+import { setTimeout as pause } from 'node:timers/promises'
+import mysql from 'mysql2/promise'
+import type { StoreHarness } from '../../src/testing/suites/index.ts'
+import { StoreFixture } from '../../src/testing/suites/store-fixture.ts'
+import { createHarness, type MysqlHarness, poolOf } from './mysql-harness.ts'
+import { type ServerName, serverUrl } from './servers.ts'
+
+export const SERVERS = ['mariadb', 'mysql'] as const satisfies readonly ServerName[]
+
+/** A store with its tables, the suite's words on it, and a connection for what is done by hand. */
+export interface World {
+  readonly server: ServerName
+  readonly harness: MysqlHarness
+  readonly t: StoreFixture
+  readonly hand: mysql.Connection
+  /** Quoted, with the prefix. */
+  table(name: string): string
+  close(): Promise<void>
+}
+
+export const createWorld = async (
+  server: ServerName,
+  options: Parameters<typeof createHarness>[1] = {},
+): Promise<World> => {
+  const harness = await createHarness(server, options)
+  await harness.store.schema.migrate()
+  const hand = await mysql.createConnection({ uri: serverUrl(server), multipleStatements: true })
+  return {
+    server,
+    harness,
+    t: new StoreFixture(harness as unknown as StoreHarness),
+    hand,
+    table: (name) => `\`${harness.prefix}${name}\``,
+    close: async () => {
+      await hand.end().catch(() => undefined)
+      await harness.dispose()
+    },
+  }
+}
+
+export const hex = (id: string): string => `X'${id.replaceAll('-', '')}'`
+
+export const rowsOf = async (connection: Pick<mysql.Connection, 'query'>, sql: string) =>
+  (await connection.query(sql))[0] as Record<string, unknown>[]
+
+const PATIENCE_MS = 10_000
+
+/** Looks again until it is so. */
+export const until = async (what: string, condition: () => Promise<boolean>, everyMs = 5): Promise<void> => {
+  const deadline = Date.now() + PATIENCE_MS
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`${what}: not within ${PATIENCE_MS} ms`)
+    await pause(everyMs)
+  }
+}
+
+/** The server makes this list anew only for those who have not asked for a tenth of a second. */
+const LIST_AGE_MS = 120
+
+/** Resolves when so many statements about these tables wait for a lock of a row. */
+export const untilWaiting = ({ server, harness }: World, least = 1): Promise<void> =>
+  until(
+    `${least} wait for a lock`,
+    async () => {
+      const [row] = await rowsOf(
+        poolOf(server),
+        `SELECT COUNT(*) AS n FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE '%${harness.prefix}%'`,
+      )
+      return Number(row?.n) >= least
+    },
+    LIST_AGE_MS,
+  )
