@@ -1,8 +1,12 @@
 /** The conformance suite over MariaDB. */
-import { describe, it } from 'vitest'
+import { afterAll, describe, it } from 'vitest'
 import { runStoreSuite } from '../../src/testing/suites/index.ts'
-import { createHarness } from './mysql-harness.ts'
+import { createHarness, TablePool } from './mysql-harness.ts'
+
+const tables = new TablePool('mariadb')
+
+afterAll(() => tables.drop())
 
 describe('MariaDB', () => {
-  runStoreSuite({ describe, it, create: () => createHarness('mariadb') })
+  runStoreSuite({ describe, it, create: () => createHarness('mariadb', {}, tables) })
 })

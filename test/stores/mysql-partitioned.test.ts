@@ -1,7 +1,7 @@
 /** The conformance suite with partitioned tables, on both servers. */
-import { describe, it } from 'vitest'
+import { afterAll, describe, it } from 'vitest'
 import { runStoreSuite } from '../../src/testing/suites/index.ts'
-import { createHarness } from './mysql-harness.ts'
+import { createHarness, TablePool } from './mysql-harness.ts'
 import { SERVERS } from './mysql-words.ts'
 
 /** Cleaning removes rows of the tail alone; the others go with their partition (mysql-partitions.test.ts). */
@@ -14,10 +14,13 @@ const WITH_PARTITIONS = [
 ]
 
 describe.each(SERVERS)('%s, partitioned', (server) => {
+  const tables = new TablePool(server)
+  afterAll(() => tables.drop())
+
   runStoreSuite({
     describe,
     it,
-    create: () => createHarness(server, { layout: 'partitioned', period: 'month' }),
+    create: () => createHarness(server, { layout: 'partitioned', period: 'month' }, tables),
     skip: WITH_PARTITIONS.map((test) => ({ test, reason: 'finished rows go with their partition' })),
   })
 })

@@ -40,7 +40,7 @@ describe.each(SERVERS)('%s', (server) => {
     expect(await trips(() => t.publish({ idempotencyKey: 'once' }))).toBe(3)
     const many = Array.from({ length: 100 }, (_, i) => t.prepare({ idempotencyKey: `k${i}` }))
     expect(await trips(() => insertAll(many))).toBe(3)
-    expect(await trips(() => t.publish({ idempotencyKey: 'once' }))).toBeLessThanOrEqual(4)
+    expect(await trips(() => t.publish({ idempotencyKey: 'once' }))).toBe(3)
   })
 
   it('locking keys costs one more', async () => {
@@ -138,5 +138,50 @@ describe.each(SERVERS)('%s', (server) => {
     const next = await t.publish({ ...wide, idempotencyKey: null, destination: 'd'.repeat(64) })
     expect((await t.readOne(next)).behind).toBe(true)
     expect((await t.readOne(next)).key).toBe(key)
+  })
+
+  it('inserts through prepared statements of a library that returns neither rows nor counts', async () => {
+    const { t } = world
+    const { insert } = world.harness.store
+    await world.hand.query('START TRANSACTION')
+    const executor = {
+      run: async (sql: string, params: readonly unknown[]) => {
+        const values = params.map((value) => (value instanceof Uint8Array ? Buffer.from(value) : value))
+        await world.hand.execute(sql, values as never)
+        return undefined
+      },
+    }
+    const data = Uint8Array.from({ length: 256 }, (_, i) => i)
+    const bytes = t.prepare({ data, contentType: 'application/octet-stream', idempotencyKey: 'bytes' })
+    const all = [
+      t.prepare({ key: 'ключ', headers: { a: 'b' }, tenantId: 't' }),
+      t.prepare({ due: { afterMs: 60_000 } }),
+      t.prepare({ due: { atMs: Date.UTC(2100, 0, 1) } }),
+      t.prepare({ token: t.newId() }),
+      bytes,
+    ]
+    const requestOf = (some: readonly Published[]) => ({
+      events: some.map(({ event }) => event),
+      deliveries: some.map(({ delivery }) => delivery),
+      hotLeaseMs: 60_000,
+      lockKeys: true,
+    })
+    const publish = (some: readonly Published[]) =>
+      insert.call(world.harness.store, executor, requestOf(some))
+    await publish(all)
+    await publish([t.prepare({ idempotencyKey: 'bytes' })])
+    const alone = t.prepare({ due: { atMs: 1 }, idempotencyKey: 'alone' })
+    await publish([alone])
+    await world.hand.query('COMMIT')
+    expect(await t.readableIds()).toEqual([all[0]!, bytes, alone].map(({ delivery }) => delivery.id))
+    expect(await Promise.all(all.map((each) => t.status(each)))).toEqual([
+      'pending',
+      'scheduled',
+      'scheduled',
+      'pending',
+      'pending',
+    ])
+    expect((await t.readOne(bytes)).event?.data).toEqual(data)
+    expect((await t.view(all[2]!)).availableAtMs).toBe(Date.UTC(2100, 0, 1))
   })
 })

@@ -1,8 +1,12 @@
 /** The conformance suite over MySQL. */
-import { describe, it } from 'vitest'
+import { afterAll, describe, it } from 'vitest'
 import { runStoreSuite } from '../../src/testing/suites/index.ts'
-import { createHarness } from './mysql-harness.ts'
+import { createHarness, TablePool } from './mysql-harness.ts'
+
+const tables = new TablePool('mysql')
+
+afterAll(() => tables.drop())
 
 describe('MySQL', () => {
-  runStoreSuite({ describe, it, create: () => createHarness('mysql') })
+  runStoreSuite({ describe, it, create: () => createHarness('mysql', {}, tables) })
 })

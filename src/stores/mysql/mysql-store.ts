@@ -30,6 +30,7 @@ import * as cleaning from './statements/cleanup.ts'
 import * as extending from './statements/extend.ts'
 import * as holding from './statements/hold.ts'
 import * as inserting from './statements/insert.ts'
+import type { InsertStep } from './statements/insert-step.ts'
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
@@ -78,7 +79,7 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     this.schema = schemaRole(database, tables)
     this.lanes = laneRole(database, tables)
     this.queue = queueRole(database, tables, newId)
-    this.registry = registryRole(database, tables)
+    this.registry = registryRole(database, tables, newId)
     this.inspection = inspectionRole(database, tables)
     this.operations = operationsRole(database, tables, newId)
     this.maintenance = maintenanceRole(database, tables)
@@ -107,11 +108,13 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   /** How many events were written, as far as the client's library tells; NaN when it does not. */
   async #runSteps(
     executor: SqlExecutor,
-    steps: readonly inserting.InsertStep[],
+    steps: readonly InsertStep[],
   ): Promise<{ readonly written: number; readonly expected: number }> {
-    const done: inserting.InsertStep[] = []
+    const done: InsertStep[] = []
     let [written, expected] = [0, 0]
     for (const step of steps) {
+      // Nothing but duplicates: there is nothing to deliver.
+      if (step.events === 0 && expected > 0 && written === 0) continue
       try {
         const answer = await executor.run(step.sql, step.params)
         if (step.events > 0) {
@@ -130,7 +133,7 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   }
 
   /** An undo that fails hides nothing: the first error is the one to report. */
-  async #undo(executor: SqlExecutor, steps: readonly inserting.InsertStep[]): Promise<void> {
+  async #undo(executor: SqlExecutor, steps: readonly InsertStep[]): Promise<void> {
     for (const { undo } of [...steps].reverse()) {
       try {
         await executor.run(undo.sql, undo.params)
@@ -173,8 +176,8 @@ const queueRole = (database: MysqlDatabase, t: Tables, newId: () => string): Que
   expand: (request) => unrouted.expand(database, t, request),
 })
 
-const registryRole = (database: MysqlDatabase, t: Tables): Registry => ({
-  declare: (destinations) => registering.declare(database, t, destinations),
+const registryRole = (database: MysqlDatabase, t: Tables, newId: () => string): Registry => ({
+  declare: (destinations) => registering.declare(database, t, destinations, newId),
   load: () => registering.load(database, t),
   configure: (name, change, by) => registering.configure(database, t, name, change, by),
   findUnreconciled: (destination, limit) => reconciling.findUnreconciled(database, t, destination, limit),

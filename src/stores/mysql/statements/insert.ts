@@ -8,38 +8,17 @@
  * cost two statements on every insert.
  */
 import { Buffer } from 'node:buffer'
-import { InvalidEventError } from '../../../core/errors.ts'
 import { laneOf, UNROUTED, uuidFromBytes, uuidToHex } from '../../../core/model/index.ts'
-import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
+import type { InsertRequest, InsertResult, NewEvent } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlRow, SqlStatement, SqlValue } from '../../sql/sql-executor.ts'
-import { KEY, later, NOW, one, timeText } from './sql-text.ts'
+import { deliveryStep } from './insert-deliveries.ts'
+import { checkedTime, type InsertStep, isOurs } from './insert-step.ts'
+import { KEY, NOW, one } from './sql-text.ts'
 
 /** One packet: escaped or as digits it is at most twice as large. */
 const MAX_BYTES = 2 * 1_048_576
 const MAX_ROWS = 1_000
-
-export interface InsertStep extends SqlStatement {
-  /** What it writes at most, where that tells about duplicates. */
-  readonly events: number
-  /** Run in reverse order when a later step fails. */
-  readonly undo: SqlStatement
-}
-
-/** What DATETIME takes. */
-const FIRST_MS = Date.UTC(1000, 0, 1)
-const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
-
-const checkedTime = (path: string, ms: number): string => {
-  if (ms >= FIRST_MS && ms <= LAST_MS) return timeText(ms)
-  throw new InvalidEventError(
-    `${path} must lie between the years 1000 and 9999, which is what MySQL stores`,
-    {
-      path,
-      reason: 'out-of-range',
-    },
-  )
-}
 
 const EVENT_COLUMNS = `id, type, version, ${KEY}, aggregate_type, aggregate_id, tenant_id, occurred_at, created_at, routes_version, replaces_id, size, content_type, headers, payload, payload_bytes`
 
@@ -63,10 +42,6 @@ const eventParams = (event: NewEvent): SqlValue[] => [
   typeof event.data === 'string' ? event.data : null,
   typeof event.data === 'string' ? null : event.data,
 ]
-
-/** Of an event with an idempotency key: it is the first, because the key carries our claim. */
-const isOurs = (t: Tables): string =>
-  `EXISTS (SELECT 1 FROM ${t.dedup} AS k WHERE k.type = ? AND k.idempotency_key = ? AND k.claim = UNHEX(?))`
 
 const eventStep = (t: Tables, events: readonly NewEvent[], claim: string | null): InsertStep => {
   const rows = events.map((event) => {
@@ -108,71 +83,6 @@ const eventUndo = (t: Tables, events: readonly NewEvent[], claim: string | null)
 export const eventStatement = (t: Tables, event: NewEvent): SqlStatement => {
   const { sql, params } = eventStep(t, [event], null)
   return { sql, params }
-}
-
-const DELIVERY_COLUMNS = `id, event_id, seq, destination, run, lane, ${KEY}, size, created_at, status, available_at, token`
-
-interface DueParts {
-  readonly text: string
-  readonly params: readonly SqlValue[]
-}
-
-/** Status, time and token. Only a time of day has to be compared with the database's clock. */
-const dueParts = ({ due, token }: NewDelivery, leaseMs: number): DueParts => {
-  const claimed = token === null ? NOW : later(NOW, Math.trunc(leaseMs))
-  if ('atMs' in due) {
-    const at = checkedTime('dueAt', due.atMs)
-    return {
-      text: `IF(? > ${NOW}, 5, 0), IF(? > ${NOW}, ?, ${claimed}), IF(? > ${NOW}, NULL, ?)`,
-      params: [at, at, at, at, token],
-    }
-  }
-  const afterMs = Math.max(0, Math.trunc(due.afterMs))
-  if (afterMs > 0) return { text: `5, ${later(NOW, afterMs)}, NULL`, params: [] }
-  return { text: `0, ${claimed}, ?`, params: [token] }
-}
-
-/** The event just written knows its position; one that is not there, because it is a duplicate, has no deliveries. */
-const deliveryStep = (
-  t: Tables,
-  deliveries: readonly NewDelivery[],
-  leaseMs: number,
-  eventOf: ReadonlyMap<string, NewEvent>,
-  claim: string | null,
-): InsertStep => {
-  const rows = deliveries.map((delivery) => {
-    const { id, eventId, destination, lane, key, size } = delivery
-    const due = dueParts(delivery, leaseMs)
-    const event = eventOf.get(eventId)
-    const ours =
-      claim === null || event === undefined || event.idempotencyKey === null
-        ? { text: '', params: [] }
-        : { text: ` AND ${isOurs(t)}`, params: [event.type, event.idempotencyKey, claim] }
-    return {
-      text: `SELECT UNHEX(?), e.id, e.seq, ?, 1, ?, ?, ?, ${NOW}, ${due.text} FROM ${t.events} AS e WHERE e.id = UNHEX(?)${ours.text}`,
-      params: [
-        uuidToHex(id),
-        destination,
-        lane,
-        key,
-        size,
-        ...due.params,
-        uuidToHex(eventId),
-        ...ours.params,
-      ],
-    }
-  })
-  return {
-    ...one(
-      `INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})\n${rows.map(({ text }) => text).join('\nUNION ALL ')}`,
-      rows.flatMap(({ params }) => params),
-    ),
-    events: 0,
-    undo: one(
-      `DELETE FROM ${t.deliveries} WHERE id IN (${deliveries.map(() => 'UNHEX(?)').join(', ')})`,
-      deliveries.map(({ id }) => uuidToHex(id)),
-    ),
-  }
 }
 
 const identityOf = (type: unknown, idempotencyKey: unknown): string => JSON.stringify([type, idempotencyKey])

@@ -53,16 +53,21 @@ interface Bounds {
   /** Of unique values together with the id, so that a running sum means the same every time. */
   readonly order: string
   readonly limit: number
-  /** Conditions on `n`, the row's place, `total`, the bytes up to it, and `youngest`, the latest of their times. */
+  /** When set, rows that were stored after this time are counted as `recent`. */
+  readonly recentSince: string | null
+  /** Conditions on `n`, the row's place, `total`, the bytes up to it, and `recent`. */
   readonly fits: string
 }
 
 /** Rows up to one more than fit, each with its place and the sums up to it. */
-const counted = (t: Tables, { index, where, order, limit }: Bounds): string =>
-  `SELECT x.*, COUNT(*) OVER w AS n, SUM(x.size) OVER w AS total, MAX(x.created_at) OVER w AS youngest FROM (
+const counted = (t: Tables, { index, where, order, limit, recentSince }: Bounds): string => {
+  // A sum, because MariaDB looks through all rows before for each maximum.
+  const recent = recentSince === null ? '' : `, SUM(x.created_at > ${recentSince}) OVER w AS recent`
+  return `SELECT x.*, COUNT(*) OVER w AS n, SUM(x.size) OVER w AS total${recent} FROM (
       SELECT ${DELIVERY_COLUMNS}, event_id, available_at, created_at FROM ${t.deliveries} FORCE INDEX (${index})
       WHERE ${where} ORDER BY ${order} LIMIT ${limit + 1}
     ) AS x WINDOW w AS (ORDER BY x.${order}, x.id ROWS UNBOUNDED PRECEDING)`
+}
 
 /**
  * Rows that do not fit come back without their event: they only say that there is more. Nor does what lies behind
@@ -82,6 +87,7 @@ const dueBounds = ({ destination, lanes, limit, dueLimit, maxBytes }: ReadReques
     where: `destination = ${literal(destination)} AND state = 2 AND available_at <= ${NOW}${inLanes(lanes)}`,
     order: 'available_at',
     limit: most,
+    recentSince: null,
     fits: `(n <= ${most} AND (total <= ${maxBytes} OR n = 1))`,
   }
 }
@@ -95,14 +101,14 @@ const dueTaken = (t: Tables, bounds: Bounds): string =>
 const freshBounds = (request: ReadRequest): Bounds => {
   const { destination, lanes, after, limit, maxBytes, skipRecentMs, windowMs } = request
   const window = windowMs > 0 ? ` AND available_at >= ${earlier(NOW, windowMs)}` : ''
-  const recent = skipRecentMs > 0 ? ` AND youngest <= ${earlier(NOW, skipRecentMs)}` : ''
   return {
     index: 'fresh',
     where: `destination = ${literal(destination)} AND state = 0 AND seq > ${after} AND available_at <= ${NOW}${window}${inLanes(lanes)}`,
     order: 'seq',
     limit,
+    recentSince: skipRecentMs > 0 ? earlier(NOW, skipRecentMs) : null,
     // One row is always returned, but only one: what is due took that right already if there is any.
-    fits: `(n <= ${limit} - @posthaste_due AND (total <= ${maxBytes} - @posthaste_bytes OR (n = 1 AND @posthaste_due = 0))${recent})`,
+    fits: `(n <= ${limit} - @posthaste_due AND (total <= ${maxBytes} - @posthaste_bytes OR (n = 1 AND @posthaste_due = 0))${skipRecentMs > 0 ? ' AND recent = 0' : ''})`,
   }
 }
 

@@ -1,6 +1,6 @@
 /** Destinations that exist, what they want to hear, and their settings. */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { LANES } from '../../../core/model/index.ts'
+import { LANES, UNROUTED } from '../../../core/model/index.ts'
 import type {
   DestinationDeclaration,
   DestinationSettings,
@@ -11,6 +11,7 @@ import { changedDeclarations, patternPositions, registryState } from '../../sql/
 import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase, Row, Session } from '../database.ts'
 import { writeAudit } from './audit.ts'
+import { drawNumbers } from './numbers.ts'
 import { asMs, asNumber, asText, NOW } from './sql-text.ts'
 
 const LOAD = (t: Tables): string =>
@@ -34,15 +35,19 @@ const stateOf = (rows: readonly Row[]): RegistryState =>
 export const load = async (db: MysqlDatabase, t: Tables): Promise<RegistryState> =>
   stateOf(await db.rows(LOAD(t)))
 
-/** A new destination begins behind the last event there is. */
+/** A new destination begins behind the last number that anybody has drawn, so it draws one itself. */
 const declareOne = async (
   c: Session,
   t: Tables,
   before: RegistryState,
   declaration: DestinationDeclaration,
+  newId: () => string,
 ): Promise<void> => {
   const { name, patterns, paused } = declaration
-  const [[last] = []] = await c.rows(`SELECT COALESCE(MAX(seq), 0) FROM ${t.events}`)
+  const id = newId()
+  const { insert, drawn, remove } = drawNumbers(t, [{ eventId: id, forId: id }])
+  await c.write(insert.sql)
+  const [[last] = []] = await c.rows(`SELECT e.seq FROM ${t.events} AS e WHERE e.${drawn}`)
   const lastSeq = BigInt(asText(last))
   const text = JSON.stringify(patterns)
   const from = JSON.stringify(patternPositions(before, declaration, lastSeq).map(String))
@@ -53,6 +58,7 @@ VALUES (?, ?, ?, ?, ?, ${NOW}, ?)
 ON DUPLICATE KEY UPDATE patterns = ?, patterns_from = ?, version = ?`,
     [name, text, from, version, Number(paused ?? false), lastSeq, text, from, version],
   )
+  await c.write(remove.sql)
   const lanes = Array.from({ length: LANES }, (_, lane) => `(?, ${lane})`).join(', ')
   await c.write(
     `INSERT INTO ${t.lanes} (destination, lane) VALUES ${lanes} ON DUPLICATE KEY UPDATE epoch = epoch`,
@@ -64,15 +70,18 @@ export const declare = async (
   db: MysqlDatabase,
   t: Tables,
   declared: readonly DestinationDeclaration[],
+  newId: () => string,
 ): Promise<RegistryState> => {
   const quick = await load(db, t)
   if (changedDeclarations(quick, declared).length === 0) return quick
   return db.transaction(async (c) => {
     // One at a time, or two would give their destinations the same version.
-    await c.rows(`SELECT version FROM ${t.migrations} WHERE version = 1 FOR UPDATE`)
+    await c.write(
+      `INSERT INTO ${t.lanes} (destination, lane) VALUES ('${UNROUTED}registry', -1) ON DUPLICATE KEY UPDATE epoch = epoch + 1`,
+    )
     const before = stateOf(await c.rows(LOAD(t)))
     const changed = changedDeclarations(before, declared)
-    for (const declaration of changed) await declareOne(c, t, before, declaration)
+    for (const declaration of changed) await declareOne(c, t, before, declaration, newId)
     return changed.length === 0 ? before : stateOf(await c.rows(LOAD(t)))
   })
 }
