@@ -83,7 +83,7 @@ const TRANSACTIONS_METHODS = ['run', 'executor', 'inTransaction']
 /** Not all: metrics written for an older version, without the newest names, go on working. */
 const METRICS_METHODS = ['hotEnqueued', 'dispatchSuccess', 'dispatchFailure', 'dispatchDead']
 
-const refuse = (option: string, value: unknown, text: string): never => {
+export const refuse = (option: string, value: unknown, text: string): never => {
   throw new InvalidOptionError(`${option} ${text}`, { option, value })
 }
 
@@ -95,6 +95,12 @@ export const shown = (value: unknown): string => {
 }
 
 const isAbsent = (value: unknown): value is null | undefined => value === undefined || value === null
+
+export const requireText = (option: string, value: unknown): string =>
+  typeof value === 'string' ? value : refuse(option, value, `must be text, not ${shown(value)}`)
+
+export const optionalText = (option: string, value: unknown): string | undefined =>
+  isAbsent(value) ? undefined : requireText(option, value)
 
 export const checkBoolean = (option: string, value: unknown): void => {
   if (isAbsent(value) || typeof value === 'boolean') return
@@ -113,7 +119,12 @@ const lacking = (value: unknown, methods: readonly string[]): readonly string[] 
 }
 
 /** By the methods that are called; what else the object is does not matter. */
-const checkMethods = (option: string, value: unknown, what: string, methods: readonly string[]): void => {
+export const checkMethods = (
+  option: string,
+  value: unknown,
+  what: string,
+  methods: readonly string[],
+): void => {
   const missing = lacking(value, methods)
   if (missing.length > 0) refuse(option, value, `must be ${what}; it lacks the method ${missing.join(', ')}`)
 }
@@ -124,10 +135,12 @@ const checkStore = ({ store, transactions }: OutboxOptions<never, never>): void 
   if (typeof store.capabilities !== 'object' || store.capabilities === null) {
     refuse('store', store, `must be ${what}; it has no capabilities`)
   }
-  const option = isAbsent(transactions) ? 'store.transactions' : 'transactions'
-  const used: unknown = transactions ?? store.transactions
-  checkMethods(option, used, 'the transactions of a data-access library', TRANSACTIONS_METHODS)
+  if (isAbsent(transactions)) checkTransactions('store.transactions', store.transactions)
+  else checkTransactions('transactions', transactions)
 }
+
+export const checkTransactions = (option: string, value: unknown): void =>
+  checkMethods(option, value, 'the transactions of a data-access library', TRANSACTIONS_METHODS)
 
 const checkRetry = (option: string, value: unknown): void => {
   if (isAbsent(value)) return

@@ -1,3 +1,4 @@
+import { checkMethods, refuse, shown } from './check-options.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Runtime } from './spi/index.ts'
 
@@ -14,6 +15,10 @@ export class InFlightTracker {
     ttlMs = Number.POSITIVE_INFINITY,
     runtime: Pick<Runtime, 'monotonicNow'> = createSystemRuntime(),
   ) {
+    if (typeof ttlMs !== 'number' || !(ttlMs > 0)) {
+      refuse('ttlMs', ttlMs, `must be a number above 0, in ms; not ${shown(ttlMs)}`)
+    }
+    checkMethods('runtime', runtime, 'an implementation of Runtime', ['monotonicNow'])
     this.#ttlMs = ttlMs
     this.#now = () => runtime.monotonicNow()
   }

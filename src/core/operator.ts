@@ -3,7 +3,7 @@
  * did it and leaves an audit row. A delivery under a hot claim is left alone; one that a lane's owner handles at
  * this moment shows no mark in the database, so its effect may still happen after it was discarded.
  */
-import { checkBoolean, shown } from './check-options.ts'
+import { checkBoolean, optionalText, refuse, requireText, shown } from './check-options.ts'
 import { ERROR_CODES, InvalidOptionError, OutboxError } from './errors.ts'
 import { type EventRecord, JSON_CONTENT_TYPE } from './model/event.ts'
 import { checkHeaders } from './model/headers.ts'
@@ -149,16 +149,6 @@ export const createOperator = (parts: OperatorParts): Operator => {
     },
   }
 }
-
-const refuse = (option: string, value: unknown, text: string): never => {
-  throw new InvalidOptionError(`${option} ${text}`, { option, value })
-}
-
-const requireText = (option: string, value: unknown): string =>
-  typeof value === 'string' ? value : refuse(option, value, `must be text, not ${shown(value)}`)
-
-const optionalText = (option: string, value: unknown): string | undefined =>
-  value === undefined || value === null ? undefined : requireText(option, value)
 
 /** In lower case, as ids are stored. */
 const checkId = (option: string, value: unknown): string =>

@@ -258,7 +258,7 @@ export const boundedNumber = (
   return value
 }
 
-const oneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T => {
+export const oneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T => {
   if (!allowed.includes(value as T)) {
     throw new InvalidOptionError(`${option} must be one of ${allowed.join(', ')}, not ${shown(value)}`, {
       option,

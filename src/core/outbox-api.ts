@@ -3,9 +3,10 @@ import type { EventDefinition, Stored } from './define-event.ts'
 import type { Tally } from './flow/engine.ts'
 import type { TransactionalPublisher } from './flow/publishing.ts'
 import type { Batch } from './flow/pull.ts'
+import type { Inspect } from './inspection.ts'
 import type { Listener, ListenerPattern } from './listeners.ts'
 import type { Operator } from './operator.ts'
-import type { Inspection, Schema, Transactions, TxContext } from './spi/index.ts'
+import type { Schema, Transactions, TxContext } from './spi/index.ts'
 
 export interface Flushed {
   /** Nothing was due any more, in lanes of other processes too, before the time was over. What failed waits for its retry. */
@@ -59,7 +60,7 @@ export interface Outbox<Tx, E = unknown, Names extends string = string>
    */
   fetch(options?: { readonly destination?: Names; readonly limit?: number }): Promise<Batch>
 
-  readonly inspect: Inspection
+  readonly inspect: Inspect
   readonly operator: Operator
   readonly schema: Schema
 }

@@ -5,6 +5,7 @@
  *   created ──► (open) ──► started ⇄ stopped ──► closed
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { optionalText } from './check-options.ts'
 import { Destinations, type LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
 import { type Detached, Engine, type EngineParts } from './flow/engine.ts'
@@ -13,7 +14,9 @@ import type { HotIntake } from './flow/hot-intake.ts'
 import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
 import { WakeUps } from './flow/wake-ups.ts'
+import { createInspect } from './inspection.ts'
 import type { Listener } from './listeners.ts'
+import { refuseUnknown } from './model/unknown-names.ts'
 import { createIdGenerator } from './model/uuid.ts'
 import { createOperator } from './operator.ts'
 import {
@@ -31,6 +34,10 @@ import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
+
+const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
+const FLUSH_NAMES: ReadonlySet<string> = new Set(['timeoutMs'])
+const FETCH_NAMES: ReadonlySet<string> = new Set(['destination', 'limit'])
 
 export const createOutbox = <
   Tx,
@@ -300,18 +307,26 @@ class OutboxCore<Tx, E> implements HotIntake {
       on: (...args: readonly unknown[]) => this.#on(args),
       onAny: (listener: Listener) => this.#on(['*', listener]),
       start: () => this.#inTurn(() => this.#start()),
-      stop: (given: { readonly drainMs?: number } = {}) => {
+      stop: async (given: { readonly drainMs?: number } = {}) => {
+        refuseUnknown('stop', given, STOP_NAMES)
         const drainMs = boundedNumber('drainMs', given.drainMs ?? options.drainMs, [0, 600_000])
-        return this.#inTurn(() => this.#stop(drainMs))
+        return await this.#inTurn(() => this.#stop(drainMs))
       },
       close,
       [Symbol.asyncDispose]: close,
       processOnce: () => this.#rounds.processOnce(),
-      flush: (given: { readonly timeoutMs?: number } = {}) =>
-        this.#rounds.flush(boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])),
-      fetch: (given: { readonly destination?: string; readonly limit?: number } = {}) =>
-        this.#fetch(given.destination ?? null, boundedNumber('limit', given.limit ?? 100, [1, 10_000])),
-      inspect: afterOpen(store.inspection, open),
+      flush: async (given: { readonly timeoutMs?: number } = {}) => {
+        refuseUnknown('flush', given, FLUSH_NAMES)
+        const timeoutMs = boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])
+        return await this.#rounds.flush(timeoutMs)
+      },
+      fetch: async (given: { readonly destination?: string; readonly limit?: number } = {}) => {
+        refuseUnknown('fetch', given, FETCH_NAMES)
+        const destination = optionalText('destination', given.destination) ?? null
+        const limit = boundedNumber('limit', given.limit ?? 100, [1, 10_000])
+        return await this.#fetch(destination, limit)
+      },
+      inspect: createInspect(store.inspection, open),
       schema: this.#schemaApi(),
       operator: createOperator({
         store: store as Store,
@@ -336,16 +351,3 @@ class OutboxCore<Tx, E> implements HotIntake {
     }
   }
 }
-
-/** The same methods, each of which first makes sure that the store is open. */
-const afterOpen = <T extends object>(role: T, open: () => Promise<void>): T =>
-  new Proxy(role, {
-    get(target, name) {
-      const method: unknown = Reflect.get(target, name)
-      if (typeof method !== 'function') return method
-      return async (...args: readonly unknown[]) => {
-        await open()
-        return await Reflect.apply(method, target, args)
-      }
-    },
-  })

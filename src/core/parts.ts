@@ -4,6 +4,7 @@
  * They are the same stages; this file only gives them constructors that stand on their own.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { checkMethods, checkTransactions } from './check-options.ts'
 import { LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError } from './errors.ts'
 import { type Detached, Engine } from './flow/engine.ts'
@@ -13,8 +14,15 @@ import { createPublishing } from './flow/transactions-api.ts'
 import { InFlightTracker } from './in-flight-tracker.ts'
 import type { ListenerRegistry } from './listeners.ts'
 import type { Delivery } from './model/delivery.ts'
+import { refuseUnknown } from './model/unknown-names.ts'
 import { createIdGenerator } from './model/uuid.ts'
-import { type OutboxOptions, type ResolvedOptions, resolveDestination, resolveOptions } from './options.ts'
+import {
+  boundedNumber,
+  type OutboxOptions,
+  type ResolvedOptions,
+  resolveDestination,
+  resolveOptions,
+} from './options.ts'
 import type { RetryPolicy } from './policy/retry.ts'
 import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
@@ -48,6 +56,43 @@ export interface PollerOptions {
   readonly intervalMs?: number
 }
 
+const namesOf = (names: Readonly<Record<string, true>>): ReadonlySet<string> => new Set(Object.keys(names))
+
+const DISPATCHER_NAMES = namesOf({
+  store: true,
+  listeners: true,
+  inFlight: true,
+  retry: true,
+  workers: true,
+  hotQueueCapacity: true,
+  coldQueueCapacity: true,
+  metrics: true,
+  logger: true,
+  runtime: true,
+} satisfies Record<keyof DispatcherOptions<never, never>, true>)
+
+const POLLER_BOUNDS = {
+  skipRecentMs: [0, 60_000],
+  batchSize: [1, 10_000],
+  intervalMs: [10, 3_600_000],
+} as const satisfies Record<keyof PollerOptions, readonly [number, number]>
+
+const POLLER_NAMES: ReadonlySet<string> = new Set(['dispatcher', ...Object.keys(POLLER_BOUNDS)])
+const CLIENT_NAMES: ReadonlySet<string> = new Set(['dispatcher', 'transactions'])
+
+const checkDispatcherOptions = (given: DispatcherOptions<never, never>): void => {
+  refuseUnknown('Dispatcher', given, DISPATCHER_NAMES)
+  const { listeners, inFlight, workers } = given
+  checkMethods('listeners', listeners, 'a ListenerRegistry', ['patterns'])
+  if (inFlight !== undefined)
+    checkMethods('inFlight', inFlight, 'an InFlightTracker', ['tryAcquire', 'release'])
+  // It becomes the concurrency of a destination, which would be named otherwise.
+  if (workers !== undefined) boundedNumber('workers', workers, [1, 1_000])
+}
+
+const checkDispatcher = (given: unknown): void =>
+  checkMethods('dispatcher', given, 'a Dispatcher', ['configure', 'open'])
+
 /** Hot and cold queues of destination `local` and the workers behind them. */
 export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
   readonly store: Store<Tx, E>
@@ -62,13 +107,14 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
   #options: ResolvedOptions
 
   constructor(given: DispatcherOptions<Tx, E>) {
+    checkDispatcherOptions(given as DispatcherOptions<never, never>)
     this.#given = given
+    this.#options = this.#resolve({})
     this.store = given.store
     this.runtime = given.runtime ?? createSystemRuntime()
     this.logger = guardedLogger(given.logger ?? SILENT_LOGGER)
     this.metrics = guardedMetrics(given.metrics ?? NOOP_METRICS)
     this.inFlight = given.inFlight ?? new InFlightTracker(undefined, this.runtime)
-    this.#options = this.#resolve({})
     this.#engine = this.#createEngine()
   }
 
@@ -148,14 +194,17 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
   }
 
   #resolve(polling: PollerOptions): ResolvedOptions {
-    const { store, retry, hotQueueCapacity, coldQueueCapacity } = this.#given
+    const { store, retry, hotQueueCapacity, coldQueueCapacity, logger, metrics, runtime } = this.#given
     const given: OutboxOptions<Tx, E> = {
       store,
       pollerEnabled: false,
       skipRecentMs: polling.skipRecentMs ?? 1_000,
       pollBatchSize: polling.batchSize ?? 200,
       pollIntervalMs: polling.intervalMs ?? 5_000,
-      ...(retry ? { retry } : {}),
+      ...(retry === undefined ? {} : { retry }),
+      ...(logger === undefined ? {} : { logger }),
+      ...(metrics === undefined ? {} : { metrics }),
+      ...(runtime === undefined ? {} : { runtime }),
       ...(hotQueueCapacity === undefined ? {} : { hotQueueCapacity }),
       ...(coldQueueCapacity === undefined ? {} : { coldQueueCapacity }),
     }
@@ -196,7 +245,11 @@ export class Poller {
   readonly #dispatcher: PolledDispatcher
 
   constructor(given: { readonly dispatcher: PolledDispatcher } & PollerOptions) {
+    refuseUnknown('Poller', given, POLLER_NAMES)
     const { dispatcher, ...options } = given
+    checkDispatcher(dispatcher)
+    for (const name of Object.keys(POLLER_BOUNDS) as (keyof PollerOptions)[])
+      if (options[name] !== undefined) boundedNumber(name, options[name], POLLER_BOUNDS[name])
     this.#dispatcher = dispatcher
     dispatcher.configure(options)
   }
@@ -223,11 +276,14 @@ export const createClient = <Tx, E>(given: {
   readonly dispatcher: Dispatcher<Tx, E>
   readonly transactions?: Transactions<Tx, E>
 }): Publishing<Tx, E> => {
-  const { dispatcher } = given
+  refuseUnknown('createClient', given, CLIENT_NAMES)
+  const { dispatcher, transactions } = given
+  checkDispatcher(dispatcher)
+  if (transactions !== undefined) checkTransactions('transactions', transactions)
   const { store, runtime, logger, metrics, options } = dispatcher
   return createPublishing({
     store,
-    transactions: given.transactions ?? store.transactions,
+    transactions: transactions ?? store.transactions,
     options,
     runtime,
     logger,

@@ -28,6 +28,18 @@ describe.each(KINDS)('an operator on %s', (kind) => {
     ).toEqual([[2, 1, `${id}:2`]])
   })
 
+  it('who asks for what cannot be is told so, or that it is not there, by every store', async () => {
+    await using world = new World(kind)
+    const { inspect } = world.outbox()
+    expect(await inspect.event('nonsense')).toBeNull()
+    expect(await inspect.eventOfDelivery('nonsense')).toBeNull()
+    expect(await inspect.list()).toEqual({ deliveries: [], next: null })
+    const refused = { code: 'POSTHASTE_INVALID_OPTION' }
+    await expect(inspect.list({ after: 'nonsense' })).rejects.toMatchObject(refused)
+    await expect(inspect.list({ status: ['failed' as 'dead'] })).rejects.toMatchObject(refused)
+    await expect(inspect.list({ limit: 0.5 })).rejects.toMatchObject(refused)
+  })
+
   it('replays what is done, as a new run beside it', async () => {
     await using world = new World(kind)
     const broker = recordingDestination()

@@ -3,8 +3,9 @@
  * on places and lists of drafts. There is one publisher per library in use (`via`), and they share the scopes, so
  * that an ambient publish finds its transaction whichever library opened it.
  */
+import { checkTransactions, shown } from '../check-options.ts'
 import type { Draft } from '../define-event.ts'
-import { ERROR_CODES, OutboxError } from '../errors.ts'
+import { ERROR_CODES, InvalidOptionError, OutboxError } from '../errors.ts'
 import { createIdGenerator } from '../model/uuid.ts'
 import type { ResolvedOptions } from '../options.ts'
 import type { Logger, Metrics, Runtime, Store, Transactions, TxContext } from '../spi/index.ts'
@@ -106,6 +107,12 @@ class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
     const { scopes, requireNotClosed } = this.#shared
     return attempt(() => {
       requireNotClosed()
+      if (typeof fn !== 'function') {
+        throw new InvalidOptionError(
+          `transaction must be given a function, such as async (tx) => { … }; not ${shown(fn)}`,
+          { option: 'transaction', value: fn },
+        )
+      }
       const ambient = scopes.current
       // A transaction of another library is another connection: a savepoint there would not hold this work.
       if (ambient !== null && ambient.transactions === this.#transactions) {
@@ -227,8 +234,10 @@ export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishi
   }
   const own = new LibraryPublisher<Tx, E>(shared, parts.transactions)
   return Object.assign(own, {
-    via: <Other>(transactions: Transactions<Other, E>) =>
-      new LibraryPublisher<Other, E>(shared, transactions),
+    via: <Other>(transactions: Transactions<Other, E>) => {
+      checkTransactions('transactions', transactions)
+      return new LibraryPublisher<Other, E>(shared, transactions)
+    },
     txContext: createTxContext<Tx, E>(shared.scopes),
   })
 }

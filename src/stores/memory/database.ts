@@ -4,8 +4,8 @@
  * indexes right; nothing else adds to them.
  */
 
-import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { type DeliveryStatus, UNROUTED } from '../../core/model/index.ts'
+import { ERROR_CODES, InvalidOptionError, StoreError } from '../../core/errors.ts'
+import { type DeliveryStatus, refuseUnknown, UNROUTED } from '../../core/model/index.ts'
 import type { AttemptView, AuditEntry, RegisteredDestination } from '../../core/spi/index.ts'
 import { KeyLocks } from './key-locks.ts'
 import { KeyQueue } from './key-queue.ts'
@@ -275,5 +275,16 @@ const takesPartInKey = (row: DeliveryRow): boolean =>
   (isUnfinished(row) && row.status !== 'scheduled') || (row.status === 'dead' && row.holdsKey)
 
 /** An empty database. Give the same one to several stores to play several processes. */
-export const createMemoryDatabase = (options: MemoryDatabaseOptions = {}): MemoryDatabase =>
-  new MemoryDatabase(options)
+const OPTION_NAMES: ReadonlySet<string> = new Set<keyof MemoryDatabaseOptions>(['clock'])
+
+export const createMemoryDatabase = (options: MemoryDatabaseOptions = {}): MemoryDatabase => {
+  refuseUnknown('createMemoryDatabase', options, OPTION_NAMES)
+  const { clock } = options
+  if (clock !== undefined && typeof clock !== 'function') {
+    throw new InvalidOptionError('clock must be a function that returns milliseconds since 1970', {
+      option: 'clock',
+      value: clock,
+    })
+  }
+  return new MemoryDatabase(options)
+}

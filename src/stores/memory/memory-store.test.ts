@@ -12,6 +12,26 @@ const openStore = async (database = createMemoryDatabase()) => {
   return store
 }
 
+const refused = (text: string) =>
+  expect.objectContaining({ code: 'POSTHASTE_INVALID_OPTION', message: expect.stringContaining(text) })
+
+it.each([
+  [{ databse: undefined }, 'memoryStore does not know "databse"; did you mean "database"?'],
+  [{ database: {} }, 'database must come from createMemoryDatabase()'],
+  [{ database: null }, 'database must come from createMemoryDatabase()'],
+  [null, 'memoryStore must be an object'],
+])('the options %j of a store are refused', (options, text) => {
+  expect(() => memoryStore(options as never)).toThrow(refused(text))
+})
+
+it.each([
+  [{ clok: Date.now }, 'createMemoryDatabase does not know "clok"; did you mean "clock"?'],
+  [{ clock: 5 }, 'clock must be a function'],
+  [null, 'createMemoryDatabase must be an object'],
+])('the options %j of a database are refused', (options, text) => {
+  expect(() => createMemoryDatabase(options as never)).toThrow(refused(text))
+})
+
 it('business data is visible after the commit and gone after a rollback, like the events', async () => {
   const store = await openStore()
   await store.transactions.run(async (tx) => {

@@ -3,8 +3,8 @@
  * synchronous step whose result comes as a resolved promise, so each is atomic; time comes from the database's
  * clock alone. A store is the handle of one process; several may share a database.
  */
-import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { createIdGenerator } from '../../core/model/index.ts'
+import { ERROR_CODES, InvalidOptionError, StoreError } from '../../core/errors.ts'
+import { createIdGenerator, refuseUnknown } from '../../core/model/index.ts'
 import type { SchemaStatus, Store, StoreContext } from '../../core/spi/index.ts'
 import { createMemoryDatabase, type MemoryDatabase } from './database.ts'
 import * as claiming from './statements/claim.ts'
@@ -27,6 +27,8 @@ export interface MemoryStore extends Store<MemoryTransaction, MemoryTransaction>
   readonly database: MemoryDatabase
   insertSync: NonNullable<Store<MemoryTransaction, MemoryTransaction>['insertSync']>
 }
+
+const OPTION_NAMES: ReadonlySet<string> = new Set<keyof MemoryStoreOptions>(['database'])
 
 /** What one process has of the database: whether it is connected, and its open transactions. */
 class Connection {
@@ -83,7 +85,15 @@ const notOpen = (): StoreError =>
   new StoreError(ERROR_CODES.closed, 'the memory store is not open; open() comes before everything else')
 
 export const memoryStore = (options: MemoryStoreOptions = {}): MemoryStore => {
-  const database = options.database ?? createMemoryDatabase()
+  refuseUnknown('memoryStore', options, OPTION_NAMES)
+  const { database = createMemoryDatabase() } = options
+  // By a method, because a program may have loaded the package twice, as a module and as CommonJS.
+  if (typeof database?.lendClock !== 'function') {
+    throw new InvalidOptionError('database must come from createMemoryDatabase()', {
+      option: 'database',
+      value: database,
+    })
+  }
   const connection = new Connection(database)
   const step = connection.step.bind(connection) as Connection['step']
   const schemaStatus = step(statusOf)

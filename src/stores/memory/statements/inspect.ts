@@ -1,4 +1,5 @@
-import type { EventRecord } from '../../../core/model/index.ts'
+import { InvalidOptionError } from '../../../core/errors.ts'
+import { type EventRecord, isUuid } from '../../../core/model/index.ts'
 import type {
   AuditEntry,
   BlockedKey,
@@ -32,8 +33,12 @@ export const list = (db: MemoryDatabase, query: DeliveryQuery): DeliveryPage => 
 }
 
 const parseCursor = (text: string): { seq: bigint; id: string } => {
-  const at = text.indexOf(':')
-  return { seq: BigInt(text.slice(0, at)), id: text.slice(at + 1) }
+  const [seq = '', id] = text.split(':', 2)
+  if (/^\d{1,19}$/.test(seq) && isUuid(id)) return { seq: BigInt(seq), id }
+  throw new InvalidOptionError('after must be the `next` of an earlier page', {
+    option: 'after',
+    value: text,
+  })
 }
 
 const matches = (db: MemoryDatabase, row: DeliveryRow, query: DeliveryQuery): boolean => {

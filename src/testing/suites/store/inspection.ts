@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { DELIVERY_STATUS, type DeliveryStatus } from '../../../core/model/index.ts'
 import type { DeliveryQuery } from '../../../core/spi/index.ts'
-import { idsOf, LONG_MS, OPERATOR, type StoreFixture, type Topic } from '../store-fixture.ts'
+import { idsOf, LONG_MS, OPERATOR, rejectsWithCode, type StoreFixture, type Topic } from '../store-fixture.ts'
 
 const listIds = async (t: StoreFixture, query: Partial<DeliveryQuery>): Promise<string[]> =>
   (await t.store.inspection.list({ limit: 100, ...query })).deliveries.map((one) => one.id)
@@ -103,6 +103,12 @@ export const inspectionTopic: Topic = {
         idsOf([other]),
       )
       assert.deepEqual(await listIds(t, { status: ['dead'] }), [])
+    },
+
+    'a place to go on from that no page named is refused': async (t) => {
+      for (const after of ['', 'nonsense', '1:nonsense']) {
+        await rejectsWithCode(t.store.inspection.list({ limit: 1, after }), 'POSTHASTE_INVALID_OPTION')
+      }
     },
 
     'pages cover everything exactly once, in both directions': async (t) => {
