@@ -3,7 +3,7 @@ import { DEFECTS, type Defect } from '../../simulator/defects.ts'
 import { runSeed } from '../../simulator/run.ts'
 
 const FIRST_SEEDS = 25
-const DEFECT_SEEDS = 200
+const DEFECT_SEEDS = 500
 
 /** Seeds that once showed a bug in the core, and what it was. The world of a seed changes when the simulator does. */
 const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] = [
