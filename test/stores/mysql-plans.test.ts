@@ -194,6 +194,8 @@ describe.each(SERVERS.flatMap((server) => LAYOUTS.map((layout) => ({ server, lay
       event: (store) => store.inspection.event(pending[0]!.event.id),
       'event of delivery': (store) => store.inspection.eventOfDelivery(pending[0]!.delivery.id),
       'blocked keys': (store) => store.inspection.blockedKeys({ limit: 20 }),
+      'unreconciled events': (store) => store.registry.findUnreconciled('alpha', 20),
+      statistics: (store) => store.maintenance.recordStatistics(60),
       survey: (store) => store.lanes.survey(worker.id, ['alpha']),
     }
 

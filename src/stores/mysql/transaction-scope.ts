@@ -61,11 +61,14 @@ export const checkScope = (scope: Scope): void => {
   if (gone !== null) throw gone
 }
 
+/** A procedure answers with its rows and how it ended, several statements with an answer each; the last one counts. */
+const lastOf = (answer: unknown): unknown => (Array.isArray(answer) ? answer.at(-1) : answer)
+
 /** Learns from an answer, or from an error, what became of the transaction; hands both on. */
 export const watched = async <T>(open: Open, work: Promise<T>): Promise<T> => {
   try {
     const result = await work
-    const answer: unknown = Array.isArray(result) ? result[0] : result
+    const answer = lastOf(Array.isArray(result) ? result[0] : result)
     if (isHeader(answer) && !saysInTransaction(answer)) open.gone ??= 'committed'
     return result
   } catch (error) {
