@@ -141,6 +141,8 @@ export const reconcile = async (
     return 0
   }
   const name = literal(destination)
+  // Delayed for the others, it is delayed for this one too.
+  const due = `(SELECT MAX(s.available_at) FROM ${t.deliveries} AS s WHERE s.event_id = e.id AND s.status = 5)`
   const rows = deliveries.map((d) => [uuidToHex(d.id), uuidToHex(d.eventId), d.lane, d.key, d.size])
   const source = jsonTable(rows, [
     'id CHAR(32)',
@@ -154,7 +156,7 @@ export const reconcile = async (
       `SELECT id FROM ${t.events} WHERE id IN (${idList(deliveries.map(({ eventId }) => eventId))}) LOCK IN SHARE MODE`,
     ),
     one(`INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, ${KEY}, status, available_at, size, created_at)
-SELECT UNHEX(j.id), e.id, e.seq, ${name}, 1, j.lane, j.key, 0, ${NOW}, j.size, ${NOW}
+SELECT UNHEX(j.id), e.id, e.seq, ${name}, 1, j.lane, j.key, IF(${due} IS NULL, 0, 5), COALESCE(${due}, ${NOW}), j.size, ${NOW}
 FROM ${source} STRAIGHT_JOIN ${t.events} AS e ON e.id = UNHEX(j.event_id)
 WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = ${name})
   AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ${name})`),
