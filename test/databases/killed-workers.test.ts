@@ -57,7 +57,7 @@ const publishAll = async (place: Place): Promise<void> => {
 }
 
 it.each(places)(
-  '[13][14][18][21][23][29] on $kind nothing is lost, keys keep their order, and only what was in flight comes twice',
+  '[13][14][18][21][23][29][49] on $kind nothing is lost, keys keep their order, and only what was in flight comes twice',
   { timeout: 600_000 },
   async (place) => {
     const folder = mkdtempSync(join(tmpdir(), 'posthaste-crew-'))

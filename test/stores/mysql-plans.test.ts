@@ -234,7 +234,7 @@ describe.each(SERVERS.flatMap((server) => LAYOUTS.map((layout) => ({ server, lay
       await world.close()
     })
 
-    it.each(Object.keys(works))('%s looks for its rows in an index', async (name) => {
+    it.each(Object.keys(works))('[48] %s looks for its rows in an index', async (name) => {
       const text = await keeping.textOf(works[name]!)
       const plans = await plansOf(world, text)
       expect(plans.length).toBeGreaterThan(0)

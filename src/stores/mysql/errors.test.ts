@@ -58,7 +58,7 @@ describe('errors of MySQL', () => {
     expect(storeErrorOf('text', 'MySQL')).toBe('text')
   })
 
-  it('tell what became of the transaction', () => {
+  it('[50] tell what became of the transaction', () => {
     expect([1213, 1205, 1020].map((errno) => isConflict(serverError(errno)))).toEqual([true, true, true])
     expect([1213, 1205, 1020].map((errno) => endsTransaction(serverError(errno)))).toEqual([
       true,
