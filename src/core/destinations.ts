@@ -71,11 +71,39 @@ export class Destinations {
   on(args: readonly unknown[], started: boolean): () => void {
     const named = args.length >= 3
     const name = named ? String(args[0]) : LOCAL
+    this.#requireListener(args)
     const pattern = args[named ? 1 : 0] as ListenerPattern | AnyEventDefinition
     const listener = args[named ? 2 : 1] as Listener
     if (name !== LOCAL || this.#options.destinations.has(LOCAL)) this.#requireListeners(name)
     if (started) this.#requireHeard(name, patternText(pattern))
+    else if (named && name !== LOCAL) this.#requireOverlap(name, patternText(pattern))
     return this.registry(name).on(pattern, listener)
+  }
+
+  /** With the function forgotten, the destination looks like a pattern and the definition like a listener. */
+  #requireListener(args: readonly unknown[]): void {
+    const [name, second] = args
+    const isDefinition =
+      typeof second === 'function' && typeof (second as { type?: unknown }).type === 'string'
+    if (args.length !== 2 || typeof name !== 'string' || !isDefinition) return
+    if (!this.#options.destinations.has(name)) return
+    throw new OutboxError(
+      ERROR_CODES.invalidOption,
+      `on("${name}", …) lacks the listener: on(destination, event, listener)`,
+      { destination: name },
+    )
+  }
+
+  /** A listener for what its destination never hears would wait for ever. */
+  #requireOverlap(name: string, pattern: string): void {
+    const { patterns } = this.require(name)
+    const overlap = (a: string, b: string): boolean => a === b || matches(compilePattern(a), b)
+    if (patterns.some((heard) => overlap(heard, pattern) || overlap(pattern, heard))) return
+    throw new OutboxError(
+      ERROR_CODES.invalidOption,
+      `"${pattern}" is not among the events of destination "${name}" (${patterns.join(', ')}); add it there`,
+      { destination: name, pattern },
+    )
   }
 
   #requireListeners(name: string): void {

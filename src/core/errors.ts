@@ -54,9 +54,15 @@ export class OutboxError extends Error {
 
 /** An option has a value that cannot work. Thrown while things are built, never later. */
 export class InvalidOptionError extends OutboxError {
-  constructor(message: string, detail: { readonly option: string; readonly value: unknown }) {
-    super(ERROR_CODES.invalidOption, message, detail)
+  constructor(message: string, { option, value }: { readonly option: string; readonly value: unknown }) {
+    super(ERROR_CODES.invalidOption, message, { option, value: withoutContent(value) })
   }
+}
+
+/** Objects may carry passwords; the name of their kind says enough. */
+const withoutContent = (value: unknown): unknown => {
+  if (typeof value === 'function') return 'function'
+  return typeof value === 'object' && value !== null ? (value.constructor?.name ?? 'object') : value
 }
 
 /** An event was refused before any SQL, so the transaction it was published in is still good. */

@@ -153,10 +153,12 @@ class OutboxCore<Tx, E> implements HotIntake {
     }
     const { current, latest } = await store.schema.status()
     if (current >= latest) return
+    const state =
+      current === 0 ? 'do not exist yet' : `are at version ${current}, this release needs ${latest}`
     throw new StoreError(
       ERROR_CODES.schemaBehind,
-      `the outbox tables of ${store.name} are at version ${current}, this release needs ${latest}: ` +
-        'run outbox.schema.migrate() once, or apply the statements that outbox.schema.sql() prints',
+      `the outbox tables of ${store.name} ${state}: run outbox.schema.migrate() once, pass migrate: true to ` +
+        'createOutbox, or apply the statements that outbox.schema.sql() prints',
       { current, latest },
     )
   }
@@ -165,7 +167,8 @@ class OutboxCore<Tx, E> implements HotIntake {
   #inTurn<T>(step: () => Promise<T>): Promise<T> {
     const turn = this.#lifeCycle.then(step)
     this.#lifeCycle = turn.catch(() => undefined)
-    return turn
+    // A promise of its own: on `turn` the failure counts as handled, and nobody would hear of it without an await.
+    return turn.then((value) => value)
   }
 
   async #start(): Promise<void> {

@@ -65,7 +65,8 @@ export class Rounds {
   #round(): Promise<Round> {
     const turn = this.#last.then(() => this.#roundNow())
     this.#last = turn.catch(() => undefined)
-    return turn
+    // A promise of its own, or a failure that nobody awaits would go unheard.
+    return turn.then((round) => round)
   }
 
   async #roundNow(): Promise<Round> {

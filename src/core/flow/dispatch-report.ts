@@ -15,6 +15,8 @@ export class DispatchReport {
   readonly #runtime: Runtime
   #droppedSince = 0
   #lastWarnedAt = Number.NEGATIVE_INFINITY
+  #failedSince = 0
+  #lastFailedAt = Number.NEGATIVE_INFINITY
 
   constructor(name: string, parts: { metrics: Metrics; logger: Logger; runtime: Runtime }) {
     this.#name = name
@@ -45,6 +47,7 @@ export class DispatchReport {
     this.#metrics.addErrors(name, 1)
     if (outcome.kind !== 'dead') {
       this.#metrics.addRetries(name, 1)
+      if (outcome.kind === 'retry') this.#retried(delivery, attempts, outcome.failure.message)
       return
     }
     this.#metrics.dispatchDead(name, 1)
@@ -56,6 +59,17 @@ export class DispatchReport {
       attempts,
       error: outcome.failure.message,
     })
+  }
+
+  #retried({ event }: Delivery, attempts: number, error: string): void {
+    this.#failedSince += 1
+    const now = this.#runtime.monotonicNow()
+    if (now - this.#lastFailedAt < WARN_EVERY_MS) return
+    this.#lastFailedAt = now
+    const count = this.#failedSince
+    this.#failedSince = 0
+    const facts = { destination: this.#name, event: event.id, type: event.type, attempts, error, count }
+    this.#logger.log('warn', 'attempts failed and are tried again; this is the latest', facts)
   }
 
   batch(done: number, queues: Queues, breaker: BreakerState): void {

@@ -38,6 +38,8 @@ export interface LaneOptions {
 /** While others could fail or lanes are missing, look this often: a takeover shall not wait for a renewal. */
 const WATCH_MS = 500
 
+const WARN_EVERY_MS = 10_000
+
 const laneOf = ({ lane }: OwnedLane): number => lane
 
 export class Lanes {
@@ -62,6 +64,8 @@ export class Lanes {
   #timer: Cancel | null = null
   #round: Promise<void> | null = null
   #stopped = false
+  /** When trouble with the database was last told of; null while there is none. */
+  #warnedAt: number | null = null
 
   constructor(
     parts: {
@@ -166,15 +170,26 @@ export class Lanes {
       if (!this.#registered) await this.#register()
       else if (this.#runtime.monotonicNow() >= this.#renewAt && !(await this.#renew())) return
       await this.#balance()
+      if (this.#warnedAt === null) return
+      this.#warnedAt = null
+      this.#logger.log('info', 'lanes are renewed and balanced again', { worker: this.#workerId })
     } catch (error) {
-      this.#logger.log('warn', 'lanes could not be renewed or balanced; tried again shortly', {
-        worker: this.#workerId,
-        error: String(error),
-      })
+      this.#warn(error)
       // Soon again, but not in a busy loop against a database that is down.
       const soon = this.#runtime.monotonicNow() + Math.min(WATCH_MS, this.#options.renewMs)
       this.#renewAt = this.#renewAt < soon ? soon : this.#renewAt
     }
+  }
+
+  /** An outage fails every half second; the log gets its beginning, and then a line now and then. */
+  #warn(error: unknown): void {
+    const now = this.#runtime.monotonicNow()
+    if (this.#warnedAt !== null && now - this.#warnedAt < WARN_EVERY_MS) return
+    this.#warnedAt = now
+    this.#logger.log('warn', 'lanes could not be renewed or balanced; tried again shortly', {
+      worker: this.#workerId,
+      error: String(error),
+    })
   }
 
   async #register(): Promise<void> {

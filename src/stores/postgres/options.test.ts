@@ -26,6 +26,11 @@ describe('options of the PostgreSQL store', () => {
     expect(resolve({ connectionString: undefined, pool }).source).toEqual({ pool, poolSize: 4 })
   })
 
+  it('tell a client from a pool', () => {
+    const client = { connect: () => undefined, on: () => undefined, connectionParameters: {} }
+    expect(() => resolve({ connectionString: undefined, pool: client })).toThrow(/one of its Clients/)
+  })
+
   const hostile = ['', '1x', 'a"b', "a'b", 'a;b', 'a b', 'a\0', 'a\n', 'a.b', 'ä', 'a'.repeat(41), 7, null]
 
   it.each(hostile)('refuse the schema %j', (schema) => {

@@ -109,6 +109,8 @@ const checkUrl = (option: string, value: unknown): string => {
 
 const checkPool = (value: unknown): PostgresPool<object> => {
   const pool = value as Partial<PostgresPool<object>> | null
+  if (typeof pool === 'object' && pool !== null && 'connectionParameters' in pool)
+    return refuse('pool', 'Client', 'must be a Pool of the package pg, and this is one of its Clients')
   if (typeof pool === 'object' && typeof pool?.connect === 'function' && typeof pool.on === 'function')
     return pool as PostgresPool<object>
   return refuse('pool', typeof value, 'must be a Pool of the package pg')
