@@ -68,15 +68,24 @@ describe('createOutbox refuses values of the wrong kind', () => {
   })
 
   it.each([
-    [undefined],
-    [null],
-    ['x'],
-    [{}],
-    [{ store: {} }],
-    [{ store: 'memory' }],
-    [{ store: { insert() {} } }],
-  ])('when there is no store: %j', (given) => {
-    expect(() => create(given)).toThrow(refused(''))
+    [undefined, 'createOutbox takes an object, such as { store: … }; it got undefined'],
+    [null, 'it got null'],
+    ['x', 'it got the string "x"'],
+    [[], 'it got a list'],
+    [{}, 'store is required: postgresStore(…), mysqlStore(…), sqliteStore(…)'],
+    [{ store: {} }, 'store must be a store, such as postgresStore(…)'],
+    [{ store: 'memory' }, 'store must be a store'],
+    [{ store: { insert() {} } }, 'it has no capabilities'],
+  ])('when there is no store: %j', (given, text) => {
+    expect(() => create(given)).toThrow(refused(text))
+  })
+
+  it.each([
+    [{ pollIntervalMs: '1000' }, 'from 10 to 3600000, not the string "1000"'],
+    [{ migrate: 'true' }, 'not the string "true"'],
+    [{ keyOrder: 'lock' }, 'one of visible, locked, not lock'],
+  ])('and shows what it got: %j', (option, text) => {
+    expect(() => withOption(option)).toThrow(refused(text))
   })
 
   it('but takes metrics that lack the newest names', () => {

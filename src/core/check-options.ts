@@ -94,6 +94,10 @@ export const shown = (value: unknown): string => {
   return typeof value === 'object' && value !== null ? 'an object' : String(value).slice(0, 100)
 }
 
+/** The same where no string is right: `1000` and `"1000"` must not look alike. */
+export const shownWithKind = (value: unknown): string =>
+  typeof value === 'string' ? `the string "${shown(value)}"` : shown(value)
+
 const isAbsent = (value: unknown): value is null | undefined => value === undefined || value === null
 
 export const requireText = (option: string, value: unknown): string =>
@@ -104,12 +108,12 @@ export const optionalText = (option: string, value: unknown): string | undefined
 
 export const checkBoolean = (option: string, value: unknown): void => {
   if (isAbsent(value) || typeof value === 'boolean') return
-  refuse(option, value, `must be true or false, not ${shown(value)}`)
+  refuse(option, value, `must be true or false, not ${shownWithKind(value)}`)
 }
 
 const checkFunction = (option: string, value: unknown): void => {
   if (isAbsent(value) || typeof value === 'function') return
-  refuse(option, value, `must be a function, not ${shown(value)}`)
+  refuse(option, value, `must be a function, not ${shownWithKind(value)}`)
 }
 
 const lacking = (value: unknown, methods: readonly string[]): readonly string[] => {
@@ -129,8 +133,11 @@ export const checkMethods = (
   if (missing.length > 0) refuse(option, value, `must be ${what}; it lacks the method ${missing.join(', ')}`)
 }
 
+const STORES = 'postgresStore(…), mysqlStore(…), sqliteStore(…)'
+
 const checkStore = ({ store, transactions }: OutboxOptions<never, never>): void => {
-  const what = 'a store, such as memoryStore() or sqliteStore({ file })'
+  if (isAbsent(store)) refuse('store', store, `is required: ${STORES}`)
+  const what = `a store, such as ${STORES}`
   checkMethods('store', store, what, ['insert'])
   if (typeof store.capabilities !== 'object' || store.capabilities === null) {
     refuse('store', store, `must be ${what}; it has no capabilities`)
@@ -149,7 +156,11 @@ const checkRetry = (option: string, value: unknown): void => {
   ])
   const { maxAttempts } = value as { readonly maxAttempts?: unknown }
   if (typeof maxAttempts === 'number' && maxAttempts >= 1) return
-  refuse(`${option}.maxAttempts`, maxAttempts, `must be a number of 1 or more, not ${shown(maxAttempts)}`)
+  refuse(
+    `${option}.maxAttempts`,
+    maxAttempts,
+    `must be a number of 1 or more, not ${shownWithKind(maxAttempts)}`,
+  )
 }
 
 const checkPublisher = (option: string, value: unknown): void => {
@@ -157,7 +168,7 @@ const checkPublisher = (option: string, value: unknown): void => {
   checkMethods(option, value, 'a publisher; leave it out for listeners of this process', ['send'])
   const { maxBatch } = value as { readonly maxBatch?: unknown }
   if (maxBatch === undefined || (typeof maxBatch === 'number' && maxBatch >= 1)) return
-  refuse(`${option}.maxBatch`, maxBatch, `must be a number of 1 or more, not ${shown(maxBatch)}`)
+  refuse(`${option}.maxBatch`, maxBatch, `must be a number of 1 or more, not ${shownWithKind(maxBatch)}`)
 }
 
 const checkEvents = (option: string, value: unknown): void => {
@@ -200,6 +211,10 @@ const checkDestinations = (given: unknown): void => {
 
 /** Throws InvalidOptionError for the first name or value that cannot work; numbers are checked where used. */
 export const checkOptions = <Tx, E>(options: OutboxOptions<Tx, E>): void => {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    const got = shownWithKind(options)
+    refuse('createOutbox', options, `takes an object, such as { store: … }; it got ${got}`)
+  }
   refuseUnknown('createOutbox', options, OUTBOX_NAMES)
   const given = options as OutboxOptions<never, never>
   checkStore(given)

@@ -2,7 +2,7 @@
  * Everything a user can set, with its default, unit and bound in one place. `resolveOptions` is pure and
  * runs before anything else: the stages get resolved values only.
  */
-import { checkOptions, shown } from './check-options.ts'
+import { checkOptions, shown, shownWithKind } from './check-options.ts'
 import { InvalidOptionError } from './errors.ts'
 import type { EventRecord, OutboxEvent } from './model/event.ts'
 import { checkName } from './model/headers.ts'
@@ -248,7 +248,7 @@ export const boundedNumber = (
   if (!ok || (integer && !Number.isInteger(value))) {
     const kind = integer ? 'a whole number' : 'a number'
     throw new InvalidOptionError(
-      `${option} must be ${kind} from ${lowest} to ${highest}, not ${shown(value)}`,
+      `${option} must be ${kind} from ${lowest} to ${highest}, not ${shownWithKind(value)}`,
       {
         option,
         value,

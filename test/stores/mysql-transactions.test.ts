@@ -100,15 +100,18 @@ describe.each(SERVERS)('%s', (server) => {
 
   it('[10] statements that commit or roll back are refused before they do it', async () => {
     await run(async (tx) => {
-      for (const sql of [
-        'COMMIT',
-        'rollback',
-        'SAVEPOINT x',
-        'SET autocommit = 1',
-        `CREATE TABLE ${world.table('other')} (id INT)`,
-        `/*!50000 TRUNCATE ${world.table('shop')} */`,
-      ])
-        expect(() => tx.query(sql), sql).toThrow(expect.objectContaining({ code: 'POSTHASTE_CONFLICT' }))
+      for (const [sql, says] of [
+        ['COMMIT', 'throw to roll back'],
+        ['rollback', 'throw to roll back'],
+        ['SAVEPOINT x', 'nest outbox.transaction'],
+        ['SET autocommit = 1', 'SET AUTOCOMMIT ends the transaction'],
+        [`CREATE TABLE ${world.table('other')} (id INT)`, 'CREATE commits the open transaction on MySQL'],
+        [`/*!50000 TRUNCATE ${world.table('shop')} */`, 'TRUNCATE commits the open transaction on MySQL'],
+      ] as const) {
+        const message = expect.stringContaining(says)
+        const refused = expect.objectContaining({ code: 'POSTHASTE_CONFLICT', message })
+        expect(() => tx.query(sql), sql).toThrow(refused)
+      }
       await tx.query(`CREATE TEMPORARY TABLE posthaste_temporary (id INT)`)
       await tx.query('DROP TEMPORARY TABLE posthaste_temporary')
       await world.t.publishIn(tx, world.t.prepare())

@@ -81,13 +81,27 @@ export const watched = async <T>(open: Open, work: Promise<T>): Promise<T> => {
 const textOf = (query: unknown): unknown =>
   typeof query === 'object' && query !== null ? (query as { readonly sql?: unknown }).sql : query
 
+/** Who writes one of these wants to steer the transaction; all others commit it beside their own work. */
+const STEERING = new Set([
+  'BEGIN',
+  'START',
+  'COMMIT',
+  'ROLLBACK',
+  'SAVEPOINT',
+  'RELEASE',
+  'XA',
+  'SET AUTOCOMMIT',
+])
+
 const refuseControl = (query: unknown): void => {
   const text = textOf(query)
   const keyword = typeof text === 'string' ? transactionControl(text) : null
   if (keyword === null) return
   throw new TransactionError(
     ERROR_CODES.conflict,
-    `${keyword} ends the transaction, or begins another, and is not allowed inside outbox.transaction: throw to roll back, and nest outbox.transaction for a savepoint.`,
+    STEERING.has(keyword)
+      ? `${keyword} ends the transaction, or begins another, and is not allowed inside outbox.transaction: throw to roll back, and nest outbox.transaction for a savepoint.`
+      : `${keyword} commits the open transaction on MySQL. Run it before, outside of outbox.transaction.`,
     { keyword },
   )
 }

@@ -59,11 +59,16 @@ export const loadDriver = async (
     }
   }
   const [first] = causes
-  const text =
-    wanted === 'node:sqlite'
-      ? 'node:sqlite needs Node 22.16 or later. Update Node, or install better-sqlite3 and set driver to it.'
-      : `No SQLite library could be loaded. Install one: npm install ${wanted ?? 'better-sqlite3'}`
-  throw new StoreError(ERROR_CODES.missingPeer, text, { cause: first, driver: wanted })
+  throw new StoreError(ERROR_CODES.missingPeer, adviceFor(wanted), { cause: first, driver: wanted })
+}
+
+const adviceFor = (wanted: SqliteDriver | null): string => {
+  if (wanted === null) {
+    return 'No SQLite library could be loaded. Install one of them: npm install libsql (or better-sqlite3), or use Node 22.16 or later.'
+  }
+  return wanted === 'node:sqlite'
+    ? 'node:sqlite needs Node 22.16 or later. Update Node, or install libsql or better-sqlite3 and set driver to it.'
+    : `${wanted} could not be loaded. Install it: npm install ${wanted}`
 }
 
 /** Which library made this handle; null when it is none of the three. */
