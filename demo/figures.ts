@@ -10,6 +10,8 @@ export interface Figures {
   readonly published: number
   /** Distinct (event, destination) that ended done. */
   readonly delivered: number
+  /** Calls that succeeded, those that came twice included. */
+  readonly calls: number
   /** Committed (event, destination) that are neither done nor dead in the end. */
   readonly lost: number
   /** Successful calls beyond the first of an (event, destination, run). */
@@ -95,6 +97,7 @@ export const computeFigures = ({ database, calls: file }: Files): Figures => {
     return {
       published: counts?.published ?? 0,
       delivered: done.size,
+      calls: calls.filter(({ ok }) => ok).length,
       lost: [...expected].filter((pair) => !done.has(pair) && !dead.has(pair)).length,
       duplicates: countDuplicates(calls),
       dead: dead.size,

@@ -10,6 +10,9 @@ import { type DemoOptions, HELP, parseOptions, UsageError } from './options.ts'
 import { judge, printReport } from './report.ts'
 import { openView } from './view.ts'
 
+/** What a shell reports for a program that SIGPIPE ended. */
+const ENDED_WITH_READER = 141
+
 const prepareFolder = (dir: string | null): { readonly files: Files; readonly clean: () => void } => {
   const folder = dir ?? mkdtempSync(join(tmpdir(), 'posthaste-demo-'))
   const files = { database: join(folder, 'shop.db'), calls: join(folder, 'calls.ndjson') }
@@ -58,6 +61,12 @@ const run = async (options: DemoOptions): Promise<number> => {
   return verdicts.every(({ good }) => good) ? 0 : 1
 }
 
+/** Whoever reads may leave early, as `head` does. It ends as SIGPIPE would end it: 0 would be a verdict. */
+const endWithReader = (error: NodeJS.ErrnoException): void => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(ENDED_WITH_READER)
+}
+
 const main = async (): Promise<number> => {
   try {
     const options = parseOptions(process.argv.slice(2))
@@ -73,4 +82,5 @@ const main = async (): Promise<number> => {
   }
 }
 
+process.stdout.on('error', endWithReader)
 process.exitCode = await main()

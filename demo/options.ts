@@ -29,6 +29,7 @@ calls.ndjson has one line per call of a listener, written before the call return
 The fields of --json, all computed from shop.db and calls.ndjson when the run is over:
   published       events that were committed
   delivered       pairs of event and destination that ended done
+  calls           calls that succeeded, those that came twice included
   lost            pairs that were committed and are neither done nor dead
   duplicates      successful calls beyond the first of an event, destination and run
   dead            pairs that are dead in the end, for an operator to see
@@ -43,7 +44,8 @@ The fields of --json, all computed from shop.db and calls.ndjson when the run is
   kills, inFlightAtKills       with --crash: SIGKILLs, and calls that were over but not settled at them
   seed, events, elapsedMs      what was asked for, and how long it took
 
-Exit code 0: nothing lost, nothing twice, at least 90 % hot. 1: one of these failed. 2: bad options.
+Exit code 0: nothing lost, nothing twice (with --crash: nothing twice beyond what was in flight at the kills),
+at least 90 % hot. 1: one of these failed. 2: bad options. 141: whoever read the output left early.
 `
 
 export class UsageError extends Error {}

@@ -19,7 +19,7 @@ export const judge = (figures: Figures, crash: CrashResult | null): Verdict[] =>
   const { lost, duplicates, hotShare, ghosts, dead, died, redriven, outageAttempts } = figures
   const verdicts = [
     {
-      text: `${count(figures.published)} events were committed; ${count(figures.delivered)} deliveries are done, ${dead} dead, ${lost} lost`,
+      text: `${count(figures.published)} events were committed; ${count(figures.delivered)} deliveries are done (${count(figures.calls)} calls), ${dead} dead, ${lost} lost`,
       good: lost === 0,
     },
     { text: `${ghosts} calls were about something that was rolled back`, good: ghosts === 0 },

@@ -1,5 +1,6 @@
 /** The demo as somebody runs it, and its figures computed once more in another way from what it leaves behind. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -68,7 +69,7 @@ const recompute = (dir: string) => {
   }
   const seen = new Set<string>()
   const firsts: Line[] = []
-  let duplicates = 0
+  let [duplicates, successes] = [0, 0]
   for (const call of calls) {
     const pair = `${call.eventId} ${call.destination}`
     if (!seen.has(pair)) firsts.push(call)
@@ -76,6 +77,7 @@ const recompute = (dir: string) => {
     const success = `${pair} ${call.run} ok`
     if (call.ok && seen.has(success)) duplicates += 1
     if (call.ok) seen.add(success)
+    if (call.ok) successes += 1
   }
   const calm = firsts.filter(({ fault }) => fault === null)
   const latencies = firsts
@@ -84,6 +86,7 @@ const recompute = (dir: string) => {
   return {
     published: events.length,
     delivered,
+    calls: successes,
     dead,
     lost,
     duplicates,
@@ -122,6 +125,7 @@ describe('the demo', () => {
     const { code, stdout, stderr } = await demo('--events', '300', '--crash', '--json', '--dir', dir)
     const figures = lastLine(stdout)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toContain(`${figures.delivered} deliveries are done (${figures.calls} calls)`)
     expect(figures).toMatchObject(recompute(dir))
     expect(figures).toMatchObject({ published: 300, lost: 0, dead: 0 })
     expect(figures.kills).toBeGreaterThanOrEqual(3)
@@ -151,6 +155,19 @@ describe('the demo', () => {
     expect(stderr).toContain('holds an earlier run already')
     expect(readdirSync(dir)).toEqual(['shop.db'])
     expect(readFileSync(join(dir, 'shop.db'), 'utf8')).toBe('precious')
+  })
+
+  it('ends quietly when nobody reads on', { timeout: 60_000 }, async () => {
+    const child = spawn(process.execPath, ['--import', 'tsx', 'demo/main.ts', '--events', '300'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let stderr = ''
+    child.stderr.on('data', (chunk: Buffer) => {
+      stderr += chunk.toString()
+    })
+    child.stdout.once('data', () => child.stdout.destroy())
+    const [code] = await once(child, 'close')
+    expect({ code, stderr }).toEqual({ code: 141, stderr: '' })
   })
 
   it('explains itself', { timeout: 60_000 }, async () => {
