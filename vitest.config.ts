@@ -4,7 +4,12 @@ import { defineConfig } from 'vitest/config'
 const DATABASES = ['test/databases/**/*.test.ts', 'test/stores/{postgres,mysql,mariadb}*.test.ts']
 
 /** A test that only sometimes passes is a defect, so nothing is tried twice. */
-const common = { testTimeout: 30_000, hookTimeout: 30_000, retry: 0, setupFiles: ['test/fast-check.ts'] }
+export const common = {
+  testTimeout: 30_000,
+  hookTimeout: 30_000,
+  retry: 0,
+  setupFiles: ['test/fast-check.ts'],
+}
 
 export default defineConfig({
   test: {

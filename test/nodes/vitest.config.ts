@@ -1,13 +1,7 @@
 import { defineConfig } from 'vitest/config'
-import base from '../../vitest.config.ts'
+import { common } from '../../vitest.config.ts'
 
-/** For tests that need a newer Node than 20, or packages that do; scripts/nodes.ts runs them under Node 24. */
+/** `npm run test:nodes` runs these under a newer Node, with the packages installed here. */
 export default defineConfig({
-  root: new URL('../..', import.meta.url).pathname,
-  test: {
-    ...base.test,
-    include: ['test/nodes/**/*.test.ts'],
-    exclude: ['**/node_modules/**'],
-    passWithNoTests: true,
-  },
+  test: { ...common, pool: 'forks', maxWorkers: 2, include: ['test/nodes/**/*.test.ts'] },
 })
