@@ -9,7 +9,7 @@ describe('the ambient transaction', () => {
   it('is used when no handle is given, across awaits and helpers', async () => {
     const { outbox, intake } = createWorld()
     const helper = async () => {
-      await new Promise((resolve) => setTimeout(resolve, 1))
+      await new Promise((resolve) => setImmediate(resolve))
       await outbox.publish(event('a'))
       await outbox.publishMany([event('b'), event('c')])
     }

@@ -108,7 +108,7 @@ describe('a publish that nobody awaited', () => {
       const nested = outbox.transaction((inner) => {
         late = returned.promise.then(() => outbox.publish(inner, event('late')))
       })
-      await new Promise((resolve) => setTimeout(resolve, 5))
+      await new Promise((resolve) => setImmediate(resolve))
       returned.resolve()
       await expect(late).rejects.toMatchObject({ code: 'POSTHASTE_TRANSACTION_ENDED' })
       gate.resolve()

@@ -11,7 +11,6 @@ import { type Command, ServicesError, type Site } from '../service.ts'
 export type Suite = 'bookworm' | 'sid'
 
 export const DEBIAN_KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
-const DEFAULT_MIRROR = 'http://deb.debian.org/debian'
 /** Packages depend on these for their installation scripts, which we do not run. */
 const NOT_NEEDED = ['adduser', 'debconf', 'lsb-base', 'perl', 'postgresql-common']
 
@@ -42,7 +41,11 @@ const findMirror = (): string => {
     .filter(existsSync)
     .map((file) => readFileSync(file, 'utf8'))
   const mirrors = texts.flatMap(mirrorsIn)
-  return mirrors.find((uri) => /\/debian\/?$/.test(uri)) ?? DEFAULT_MIRROR
+  const mirror = mirrors.find((uri) => /\/debian\/?$/.test(uri))
+  if (mirror !== undefined) return mirror
+  throw new ServicesError(
+    'No source of Debian packages is in /etc/apt; add one, or name the server by its variable.',
+  )
 }
 
 const assumed = (name: string): string =>

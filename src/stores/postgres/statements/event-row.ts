@@ -1,6 +1,6 @@
-/** Columns of an event and their decoder. A row that cannot be decoded is reported, never thrown: it must become dead and visible. */
-import type { EventRecord, Headers } from '../../../core/model/index.ts'
-import { asBytes, asMs, asNumber, asText, asTextOrNull } from './sql-text.ts'
+/** The columns of an event and what decodes them. */
+import { eventDecoder } from '../../sql/event-row.ts'
+import { asBytes, asMs, asNumber, asText } from './sql-text.ts'
 
 /** In the order that `decodeEvent` expects; `e` is the events table. */
 export const EVENT_FIELDS = `e.id, e.type, e.version, e.key, e.aggregate_type, e.aggregate_id, e.tenant_id, ${asMs('e.occurred_at')}, ${asMs('e.created_at')}, e.replaces_id, e.size, e.content_type, e.headers, e.payload, e.payload_bytes`
@@ -9,50 +9,8 @@ export const EVENT_FIELDS = `e.id, e.type, e.version, e.key, e.aggregate_type, e
 export const NO_EVENT_FIELDS =
   'NULL::uuid, NULL, NULL::int, NULL, NULL, NULL, NULL, NULL::bigint, NULL::bigint, NULL::uuid, NULL::int, NULL, NULL::json, NULL::json, NULL::bytea'
 
-const NO_HEADERS: Headers = Object.freeze(Object.create(null) as Record<string, string>)
-
-const decodeHeaders = (text: unknown): Headers => {
-  if (text === null) return NO_HEADERS
-  const parsed: unknown = JSON.parse(asText(text))
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
-    throw new TypeError('headers are not an object')
-  }
-  const headers = Object.create(null) as Record<string, string>
-  for (const [name, value] of Object.entries(parsed)) {
-    if (typeof value !== 'string') throw new TypeError('a header is not text')
-    headers[name] = value
-  }
-  return Object.freeze(headers)
-}
-
-export type DecodedEvent =
-  | { readonly event: EventRecord; readonly problem: null }
-  | { readonly event: null; readonly problem: string }
-
-/** `at` is the index of the first event column. */
-export const decodeEvent = (row: readonly unknown[], at: number): DecodedEvent => {
-  if (row[at] === null) return { event: null, problem: 'the event is missing' }
-  try {
-    const event: EventRecord = {
-      id: asText(row[at]),
-      type: asText(row[at + 1]),
-      version: asNumber(row[at + 2]),
-      key: asTextOrNull(row[at + 3]),
-      aggregateType: asTextOrNull(row[at + 4]),
-      aggregateId: asTextOrNull(row[at + 5]),
-      tenantId: asTextOrNull(row[at + 6]),
-      occurredAtMs: asNumber(row[at + 7]),
-      createdAtMs: asNumber(row[at + 8]),
-      replacesId: asTextOrNull(row[at + 9]),
-      size: asNumber(row[at + 10]),
-      contentType: asText(row[at + 11]),
-      headers: decodeHeaders(row[at + 12]),
-      data: row[at + 13] === null ? asBytes(row[at + 14]) : asText(row[at + 13]),
-    }
-    return { event, problem: null }
-  } catch (error) {
-    // The parser's message may quote the row's content, which is nobody's business in a log.
-    const reason = error instanceof SyntaxError ? 'headers are not JSON' : (error as Error).message
-    return { event: null, problem: `the event cannot be decoded: ${reason}` }
-  }
-}
+export const decodeEvent = eventDecoder({
+  id: asText,
+  ms: asNumber,
+  data: (payload, bytes) => (payload === null ? asBytes(bytes) : asText(payload)),
+})
