@@ -12,7 +12,7 @@
  * taken over from a worker that did not say goodbye: it may be the event that ended that process.
  */
 import { ERROR_CODES } from '../errors.ts'
-import type { AttemptFailure, Delivery } from '../model/delivery.ts'
+import type { AttemptFailure, Delivery, Right } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { Logger, Metrics, Store, StoredDelivery, SuspectedDelivery } from '../spi/index.ts'
@@ -104,13 +104,14 @@ export class Admission {
     // In the order in which they were read. After the first that does not fit none is tried: a smaller one
     // behind it could be of the same key.
     let blocked = unheld.length > 0
+    const right: Right = { kind: 'lane', workerId }
     for (const row of clear) {
       const count = counted.get(row.id) ?? null
       const quarantined = suspects.has(row) && isGrave(row)
       if ((suspects.has(row) && !quarantined && count === null) || !this.#parts.owns(row.lane)) continue
       const waits = this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
       blocked ||= waits
-      if (!waits) full ||= !this.#offer(row, workerId, count, quarantined)
+      if (!waits) full ||= !this.#offer(row, right, count, quarantined)
       if (!waits && !full) handled += 1
       if ((waits || full) && row.status === 'pending') goBackTo = smaller(goBackTo, row.seq)
     }
@@ -174,12 +175,11 @@ export class Admission {
 
   #offer(
     row: StoredDelivery,
-    workerId: string,
+    right: Right,
     suspected: SuspectedDelivery | null,
     quarantined: boolean,
   ): boolean {
-    const attempts = suspected?.attempts ?? row.attempts
-    const delivery = { ...toDelivery(row, workerId, attempts, quarantined), suspected: suspected !== null }
+    const delivery = toDelivery(row, right, suspected, quarantined)
     if (row.event !== null) return this.#parts.dispatcher.enqueueCold(delivery)
     this.#bury(delivery, {
       code: ERROR_CODES.undecodable,
@@ -214,8 +214,8 @@ const smaller = (a: bigint | null, b: bigint | null): bigint | null =>
 
 const toDelivery = (
   row: StoredDelivery,
-  workerId: string,
-  attempts: number,
+  right: Right,
+  suspected: SuspectedDelivery | null,
   quarantined: boolean,
 ): Delivery => ({
   id: row.id,
@@ -224,13 +224,14 @@ const toDelivery = (
   run: row.run,
   lane: row.lane,
   seq: row.seq,
-  attempts,
+  attempts: suspected?.attempts ?? row.attempts,
   attemptSpent: false,
   alone: quarantined,
   holdsKey: row.holdsKey,
-  right: { kind: 'lane', workerId },
+  right,
   source: 'cold',
   timed: row.status !== 'pending',
+  suspected: suspected !== null,
 })
 
 /** Stands in for an event that is not there, so that its delivery can be settled like any other. */

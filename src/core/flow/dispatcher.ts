@@ -10,17 +10,16 @@
  */
 import type { Delivery, Outcome } from '../model/delivery.ts'
 import { type Breaker, type BreakerState, createBreaker } from '../policy/breaker.ts'
-import { createRateLimiter, type RateLimiter } from '../policy/rate-limit.ts'
 import { policyForType } from '../policy/retry.ts'
-import type { Cancel, SuspectedDelivery } from '../spi/index.ts'
+import type { SuspectedDelivery } from '../spi/index.ts'
+import { Alarm } from './alarm.ts'
 import { deadHoldsKey, decide } from './decide.ts'
 import { type DeliverOptions, type DeliveryResult, deliver, Stopping } from './deliver.ts'
 import { DispatchReport } from './dispatch-report.ts'
 import type { DispatcherOptions } from './dispatcher-options.ts'
+import { Pace } from './pace.ts'
 import { Outstanding, spendAttempt } from './quarantine.ts'
 import { Queues } from './queues.ts'
-
-const RAMP_MS = 10_000
 
 export class Dispatcher {
   readonly queues: Queues
@@ -29,12 +28,11 @@ export class Dispatcher {
   readonly #deliverOptions: DeliverOptions
   readonly #report: DispatchReport
   readonly #stopping = new Stopping()
-  #limiter: RateLimiter | null
-  #rate: number | null
+  readonly #pace: Pace
   #paused: boolean
   #closing = false
   #active = 0
-  #timer: Cancel | null = null
+  readonly #alarm: Alarm
   #idleWaiters: (() => void)[] = []
   readonly #outstanding = new Outstanding()
 
@@ -43,8 +41,8 @@ export class Dispatcher {
     const { destination, runtime } = options
     this.queues = new Queues(options.bounds)
     this.breaker = createBreaker(destination.breaker, () => runtime.random())
-    this.#rate = destination.ratePerSecond
-    this.#limiter = createLimiter(this.#rate)
+    this.#pace = new Pace(destination.ratePerSecond)
+    this.#alarm = new Alarm(runtime, () => this.pump())
     this.#paused = destination.paused
     this.#deliverOptions = options
     this.#report = new DispatchReport(destination.name, options)
@@ -82,7 +80,8 @@ export class Dispatcher {
   enqueueCold(delivery: Delivery): boolean {
     if (this.#closing || !this.queues.offer(delivery)) return false
     this.#options.metrics.coldEnqueued(this.name, 1)
-    this.pump()
+    // Rows come by the thousand, and shall leave in batches.
+    this.#alarm.soon()
     return true
   }
 
@@ -101,22 +100,19 @@ export class Dispatcher {
   }
 
   setRate(perSecond: number | null): void {
-    if (perSecond === this.#rate) return
-    this.#rate = perSecond
-    this.#limiter = createLimiter(perSecond)
-    this.pump()
+    if (this.#pace.change(perSecond)) this.pump()
   }
 
   /** Called when an entry left the queues, so that `idle` and waiting keys move on. */
   afterForget(): void {
     this.#wakeIdle()
-    this.pump()
+    this.#alarm.soon()
   }
 
   /** Nothing is taken any more; what is queued is given back, what runs may end. */
   stopTaking(): void {
     this.#closing = true
-    this.#disarm()
+    this.#alarm.cancel()
     this.#releaseQueuedHot()
     for (const delivery of this.queues.drop(() => true)) {
       // Its row carries the token of a suspicion, which the next owner would take for a second one.
@@ -170,7 +166,7 @@ export class Dispatcher {
       const now = runtime.monotonicNow()
       const mode = this.breaker.allows(now)
       if (mode === 'none') {
-        this.#arm(this.breaker.waitMs(now))
+        this.#pumpAfter(this.breaker.waitMs(now))
         return
       }
       if (mode === 'one' && this.queues.running > 0) return
@@ -186,16 +182,15 @@ export class Dispatcher {
 
   #take(max: number, now = this.#options.runtime.monotonicNow()): Delivery[] {
     const orderedPrefix = !this.#options.manual && this.#options.destination.to?.orderedPrefix === true
-    if (this.#limiter === null) return this.queues.take(max, orderedPrefix)
     const ready = this.queues.depth('hot') + this.queues.depth('cold')
     if (ready === 0) return []
-    const granted = this.#limiter.take(now, Math.min(max, ready))
+    const granted = this.#pace.grant(now, Math.min(max, ready))
     if (granted === 0) {
-      this.#arm(this.#limiter.waitMs(now))
+      this.#pumpAfter(this.#pace.waitMs(now))
       return []
     }
     const batch = this.queues.take(granted, orderedPrefix)
-    if (batch.length < granted) this.#limiter.giveBack(granted - batch.length)
+    this.#pace.giveBack(granted - batch.length)
     return batch
   }
 
@@ -203,7 +198,7 @@ export class Dispatcher {
   async #work(batch: readonly Delivery[]): Promise<void> {
     const { settler, metrics, runtime } = this.#options
     try {
-      const valid = batch.filter((delivery) => this.#keepIfValid(delivery))
+      const valid = this.#validOf(batch)
       const [first] = valid
       if (first?.alone === true) await this.#workAlone(first)
       else if (valid.length > 0) {
@@ -265,6 +260,17 @@ export class Dispatcher {
     return null
   }
 
+  /** Rows of one read share their right, so it is looked at once. */
+  #validOf(batch: readonly Delivery[]): readonly Delivery[] {
+    let checked: Delivery['right'] | null = null
+    return batch.filter((delivery) => {
+      if (delivery.right === checked) return true
+      const isValid = this.#keepIfValid(delivery)
+      checked = isValid && delivery.right.kind === 'lane' ? delivery.right : null
+      return isValid
+    })
+  }
+
   /** A right that ran out is not used: whoever has it now will send the delivery. */
   #keepIfValid(delivery: Delivery): boolean {
     if (this.#options.events.isRightValid(delivery)) return true
@@ -281,8 +287,10 @@ export class Dispatcher {
 
   #handle(batch: readonly Delivery[], results: readonly DeliveryResult[]): void {
     const failedKeys = new Set<string>()
+    const now = this.#options.runtime.monotonicNow()
     let done = 0
-    for (const [i, delivery] of batch.entries()) {
+    for (let i = 0; i < batch.length; i += 1) {
+      const delivery = batch[i] as Delivery
       const result = results[i] as DeliveryResult
       const { key } = delivery.event
       if (result.verdict !== 'done' && key !== null && failedKeys.has(key)) {
@@ -292,14 +300,13 @@ export class Dispatcher {
       }
       if (result.verdict === 'done') done += 1
       if (result.verdict !== 'done' && key !== null) failedKeys.add(key)
-      this.#conclude(delivery, result)
+      this.#conclude(delivery, result, now)
     }
     this.#report.batch(done, this.queues, this.#breakerState())
   }
 
-  #conclude(delivery: Delivery, result: DeliveryResult): void {
-    const { events, runtime } = this.#options
-    const now = runtime.monotonicNow()
+  #conclude(delivery: Delivery, result: DeliveryResult, now: number): void {
+    const { events } = this.#options
     if (result.verdict === 'outage' && !this.breaker.onOutage(delivery.id, now).charge) {
       events.failed(delivery, 'outage', result.error)
       this.#afterOutage(delivery)
@@ -328,8 +335,7 @@ export class Dispatcher {
     const { breaker } = this
     const { recovered } = accepted ? breaker.onSuccess(delivery.id, now) : breaker.onRefusal(delivery.id, now)
     if (!recovered) return
-    // What piled up during an outage comes back at a growing pace where a rate was set.
-    this.#limiter?.slowStart(now, RAMP_MS)
+    this.#pace.slowStart(now)
     this.#report.recovered()
   }
 
@@ -367,17 +373,8 @@ export class Dispatcher {
     }
   }
 
-  #arm(delayMs: number): void {
-    if (this.#timer !== null || this.#closing || this.#options.manual) return
-    this.#timer = this.#options.runtime.schedule(Math.max(1, Math.ceil(delayMs)), () => {
-      this.#timer = null
-      this.pump()
-    })
-  }
-
-  #disarm(): void {
-    this.#timer?.()
-    this.#timer = null
+  #pumpAfter(delayMs: number): void {
+    if (!this.#closing && !this.#options.manual) this.#alarm.after(delayMs)
   }
 
   #breakerState(): BreakerState {
@@ -395,6 +392,3 @@ export class Dispatcher {
     for (const wake of waiters) wake()
   }
 }
-
-const createLimiter = (perSecond: number | null): RateLimiter | null =>
-  perSecond === null ? null : createRateLimiter({ perSecond, burst: Math.max(1, Math.ceil(perSecond / 10)) })

@@ -12,25 +12,22 @@ const SENT: SendResult = Object.freeze({ ok: true })
 export const publisherReceiver = (publisher: Publisher, destination: ResolvedDestination): Receiver => ({
   kind: 'publisher',
   async receive(deliveries, context) {
+    const outgoing: OutgoingDelivery[] = []
     // A topic function that throws is about its own event, not about the batch.
-    const outgoing = deliveries.map((delivery) => attempt(() => toOutgoing(delivery, destination)))
-    const good = outgoing.flatMap((result) => ('value' in result ? [result.value] : []))
-    const sent = good.length === 0 ? [] : await publisher.send(good, context)
-    if (good.length === outgoing.length) return sent
+    const failed = new Map<Delivery, SendResult>()
+    for (const delivery of deliveries) {
+      try {
+        outgoing.push(toOutgoing(delivery, destination))
+      } catch (error) {
+        failed.set(delivery, { ok: false, error })
+      }
+    }
+    const sent = outgoing.length === 0 ? [] : await publisher.send(outgoing, context)
+    if (failed.size === 0) return sent
     let next = 0
-    return outgoing.map((result) =>
-      'value' in result ? (sent[next++] as SendResult) : { ok: false, error: result.error },
-    )
+    return deliveries.map((delivery) => failed.get(delivery) ?? (sent[next++] as SendResult))
   },
 })
-
-const attempt = <T>(make: () => T): { readonly value: T } | { readonly error: unknown } => {
-  try {
-    return { value: make() }
-  } catch (error) {
-    return { error }
-  }
-}
 
 const toOutgoing = (delivery: Delivery, destination: ResolvedDestination): OutgoingDelivery => ({
   deliveryId: delivery.id,

@@ -2,7 +2,7 @@
  * Decodes the columns of an event, in the order in which every SQL store asks for them. A row that cannot be decoded
  * is reported, never thrown: it must become dead and visible.
  */
-import type { EventRecord, Headers } from '../../core/model/index.ts'
+import { type EventRecord, type Headers, JSON_CONTENT_TYPE } from '../../core/model/index.ts'
 
 /** What differs between drivers. */
 export interface EventColumns {
@@ -35,7 +35,7 @@ const decodeHeaders = (text: unknown): Headers => {
 
 const textOrNull = (value: unknown): string | null => (value === null ? null : String(value))
 
-/** `at` is the index of the first event column. */
+/** `at` is the index of the first event column. Version 1 and JSON, which most are, may come as null. */
 export const eventDecoder =
   ({ id, ms, data }: EventColumns) =>
   (row: readonly unknown[], at: number): DecodedEvent => {
@@ -44,7 +44,7 @@ export const eventDecoder =
       const event: EventRecord = {
         id: id(row[at]),
         type: String(row[at + 1]),
-        version: Number(row[at + 2]),
+        version: row[at + 2] === null ? 1 : Number(row[at + 2]),
         key: textOrNull(row[at + 3]),
         aggregateType: textOrNull(row[at + 4]),
         aggregateId: textOrNull(row[at + 5]),
@@ -53,7 +53,7 @@ export const eventDecoder =
         createdAtMs: ms(row[at + 8]),
         replacesId: row[at + 9] === null ? null : id(row[at + 9]),
         size: Number(row[at + 10]),
-        contentType: String(row[at + 11]),
+        contentType: row[at + 11] === null ? JSON_CONTENT_TYPE : String(row[at + 11]),
         headers: decodeHeaders(row[at + 12]),
         data: data(row[at + 13], row[at + 14]),
       }

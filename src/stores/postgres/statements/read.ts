@@ -50,31 +50,56 @@ const behind = (t: PostgresTables): string => `d.key IS NOT NULL AND (
     OR EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL
       AND u.status = 0 AND u.seq < d.seq))`
 
+/** What is kept of a row between looking for it and sending it. */
+const ROW =
+  'id, event_id, seq, destination, run, lane, key, attempts, suspicions, token, holds_key, size, created_at'
+
+/** Most rows have these values in common, and null costs least on the way. */
 const DELIVERY_FIELDS =
-  'd.id, d.seq, d.destination, d.run, d.lane, d.key, d.attempts, d.suspicions, d.status, d.token, d.holds_key, d.size'
-const DELIVERY_COLUMNS = DELIVERY_FIELDS.replaceAll('d.', '')
+  'd.id, d.seq, NULLIF(d.run, 1), d.lane, d.key, NULLIF(d.attempts, 0), NULLIF(d.suspicions, 0), d.token, NULLIF(d.holds_key, false)'
 
-/** Where the event begins, behind kind, number, the delivery, `behind` and `fits`. */
-const EVENT_AT = 16
+/** Where the event begins, behind kind, number, the delivery and `behind`. */
+const EVENT_AT = 12
 
-/** What a row of the answer is about. */
-const KIND = { due: 0, fresh: 1, swept: 2, outlook: 3 } as const
+/** What a row of the answer is about; the last are rows that did not fit, of which nothing else is said. */
+const KIND = { due: 0, fresh: 1, swept: 2, outlook: 3, more: 4 } as const
 
-/**
- * Rows that do not fit come back without their event: they only say that there is more. The inner limit is
- * written out because a plan for any parameters cannot know what a parameter will be; the outer one stops it.
- * Nothing fits behind a row that is too recent: it could be of the same key.
- */
-const bounded = (t: PostgresTables, order: string, where: string, bound: number, limit: string): string =>
-  `SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total, max(created_at) OVER w AS youngest FROM (
-    SELECT * FROM (
-      SELECT ${DELIVERY_COLUMNS}, event_id, available_at, created_at FROM ${t.deliveries} WHERE ${where} ORDER BY ${order} LIMIT ${bound}
-    ) AS b LIMIT ${limit}
-  ) AS c WINDOW w AS (ORDER BY ${order} ROWS UNBOUNDED PRECEDING)`
+/** The inner limit is written out because a plan for any parameters cannot know what a parameter will be. */
+const first = (
+  t: PostgresTables,
+  columns: string,
+  order: string,
+  where: string,
+  bound: number,
+  limit: string,
+): string =>
+  `SELECT * FROM (
+    SELECT ${columns} FROM ${t.deliveries} WHERE ${where} ORDER BY ${order} LIMIT ${bound}
+  ) AS b LIMIT ${limit}`
 
-const part = (t: PostgresTables, kind: number, from: string): string =>
-  `SELECT ${kind}, d.n, ${DELIVERY_FIELDS}, ${behind(t)}, d.fits, ${EVENT_FIELDS}
-FROM ${from} AS d LEFT JOIN ${t.events} AS e ON e.id = CASE WHEN d.fits THEN d.event_id END`
+const WINDOW = (order: string): string => `WINDOW w AS (ORDER BY ${order} ROWS UNBOUNDED PRECEDING)`
+
+const part = (
+  t: PostgresTables,
+  kind: string,
+  number: string,
+  from: string,
+  eventId: string,
+  where = '',
+): string =>
+  `SELECT ${kind}, ${number}, ${DELIVERY_FIELDS}, CASE WHEN ${behind(t)} THEN true END, ${EVENT_FIELDS}
+FROM ${from} AS d LEFT JOIN ${t.events} AS e ON e.id = ${eventId}${where}`
+
+/** Rows that do not fit come back without their event: they only say that there is more. */
+const boundedPart = (t: PostgresTables, kind: number, from: string, where = ''): string =>
+  part(
+    t,
+    `CASE WHEN d.fits THEN ${kind} ELSE ${KIND.more} END`,
+    'd.n',
+    from,
+    'CASE WHEN d.fits THEN d.event_id END',
+    where,
+  )
 
 const earliest = (t: PostgresTables, where: string): string =>
   `(SELECT available_at FROM ${t.deliveries} WHERE destination = $1 AND ${where} AND available_at > (SELECT now FROM t) AND ${inLanes('$2')} ORDER BY available_at LIMIT 1)`
@@ -84,43 +109,65 @@ const unroutedExists = (t: PostgresTables, status: number): string =>
   `EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.status = ${status}
     AND EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id))`
 
+/** Pending rows behind a position that may go now. */
+const pending = (after: string): string =>
+  `destination = $1 AND status = 0 AND seq > ${after} AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}
+    AND ($8::float8 IS NULL OR available_at >= (SELECT now FROM t) - $8::float8 * ${MS})`
+
+const OLD_ENOUGH = (youngest: string): string =>
+  `($7::float8 IS NULL OR ${youngest} <= (SELECT now FROM t) - $7::float8 * ${MS})`
+
 /**
  * $1 destination, $2 lanes, $3 after, $4 limit, $5 dueLimit, $6 maxBytes, $7 skipRecentMs or null, $8 windowMs or null,
- * $9 sweepFrom or null, $10 sweepLimit. The last row has the outlook in columns that are free there: the time
- * until something is due in `seq`, the snapshot's bounds in `key` and `token`, and two answers in `holds_key` and `behind`.
+ * $9 sweepFrom or null, $10 sweepLimit.
+ *
+ * Nearly always all rows fit, which one sum tells; only otherwise they are counted one by one. Nothing fits
+ * behind a row that is too recent: it could be of the same key.
+ *
+ * The last row has the outlook in columns that are free there: the time until something is due in `seq`, the snapshot's
+ * bounds in `key` and `token`, and three answers in `run`, `holds_key` and `behind`.
  */
 const readText = (
   t: PostgresTables,
   bound: number,
 ): string => `WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now),
 due AS MATERIALIZED (
-  SELECT *, n <= $5::int AND (total <= $6::bigint OR n = 1) AS fits FROM (${bounded(
-    t,
-    'available_at',
-    `destination = $1 AND status = 2 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}`,
-    bound,
-    '$5::int + 1',
-  )}) AS x
+  SELECT *, n <= $5::int AND (total <= $6::bigint OR n = 1) AS fits FROM (
+    SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total FROM (${first(
+      t,
+      `${ROW}, available_at`,
+      'available_at',
+      `destination = $1 AND status = 2 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}`,
+      bound,
+      '$5::int + 1',
+    )}) AS c ${WINDOW('available_at')}
+  ) AS x
 ),
-taken AS MATERIALIZED (SELECT count(*) AS rows, coalesce(sum(size), 0) AS bytes FROM due WHERE fits),
-fresh AS MATERIALIZED (
-  SELECT *, n <= $4::int - (SELECT rows FROM taken)
-    AND (total <= $6::bigint - (SELECT bytes FROM taken) OR (n = 1 AND (SELECT rows FROM taken) = 0))
-    AND ($7::float8 IS NULL OR youngest <= (SELECT now FROM t) - $7::float8 * ${MS}) AS fits
-  FROM (${bounded(
-    t,
-    'seq',
-    `destination = $1 AND status = 0 AND seq > $3::bigint AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}
-        AND ($8::float8 IS NULL OR available_at >= (SELECT now FROM t) - $8::float8 * ${MS})`,
-    bound,
-    '$4::int + 1',
-  )}) AS x
+taken AS MATERIALIZED (
+  SELECT $4::int - count(*) AS rows, $6::bigint - coalesce(sum(size), 0) AS bytes, count(*) = 0 AS nothing FROM due WHERE fits
+),
+fresh AS MATERIALIZED (${first(t, ROW, 'seq', pending('$3::bigint'), bound, '(SELECT rows FROM taken)')}),
+whole AS MATERIALIZED (
+  SELECT coalesce(sum(size), 0) <= (SELECT bytes FROM taken) AND ${OLD_ENOUGH('max(created_at)')} IS NOT FALSE AS fits,
+    coalesce(max(seq), $3::bigint) AS last
+  FROM fresh
 )
-${part(t, KIND.due, 'due')}
+${boundedPart(t, KIND.due, 'due')}
 UNION ALL
-${part(t, KIND.fresh, 'fresh')}
+${part(t, String(KIND.fresh), 'NULL', 'fresh', 'd.event_id', ' WHERE (SELECT fits FROM whole)')}
 UNION ALL
-SELECT ${KIND.swept}, 0, s.id, s.seq, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_EVENT_FIELDS}
+${boundedPart(
+  t,
+  KIND.fresh,
+  `(
+  SELECT *, (total <= (SELECT bytes FROM taken) OR (n = 1 AND (SELECT nothing FROM taken))) AND ${OLD_ENOUGH('youngest')} AS fits FROM (
+    SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total, max(created_at) OVER w AS youngest FROM fresh ${WINDOW('seq')}
+  ) AS x
+)`,
+  ' WHERE NOT (SELECT fits FROM whole)',
+)}
+UNION ALL
+SELECT ${KIND.swept}, NULL, s.id, s.seq, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_EVENT_FIELDS}
 FROM (
   SELECT id, seq FROM ${t.deliveries}
   WHERE $9::bigint IS NOT NULL AND destination = $1 AND status = 0 AND seq > $9::bigint AND seq <= $3::bigint
@@ -128,12 +175,13 @@ FROM (
   ORDER BY seq LIMIT $10::int
 ) AS s
 UNION ALL
-SELECT ${KIND.outlook}, 0, NULL, ${msBetween(
+SELECT ${KIND.outlook}, NULL, NULL, ${msBetween(
   '(SELECT now FROM t)',
   `least(${earliest(t, 'status = 2')}, ${earliest(t, 'status = 5')}, ${earliest(t, 'status = 0 AND token IS NOT NULL')})`,
-)}, NULL, NULL, NULL, pg_snapshot_xmin(pg_current_snapshot())::text, NULL, NULL, NULL, pg_snapshot_xmax(pg_current_snapshot())::text,
+)}, (SELECT 1 FROM ${t.deliveries} WHERE ${pending('(SELECT last FROM whole)')} ORDER BY seq LIMIT 1), NULL, pg_snapshot_xmin(pg_current_snapshot())::text,
+  NULL, NULL, pg_snapshot_xmax(pg_current_snapshot())::text,
   EXISTS (SELECT 1 FROM ${t.deliveries} WHERE destination = $1 AND status = 5 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}),
-  NULL, ${unroutedExists(t, 0)} OR ${unroutedExists(t, 5)}, NULL, ${NO_EVENT_FIELDS}`
+  ${unroutedExists(t, 0)} OR ${unroutedExists(t, 5)}, ${NO_EVENT_FIELDS}`
 
 /** Limits that are written into the text; the first covers what the core asks for by default. */
 const BOUNDS = [1_024, 16_384, 1_048_576] as const
@@ -147,39 +195,35 @@ const textFor = (limit: number): ((t: PostgresTables) => string) => {
 }
 
 const BY_IDS = sqlText(
-  (t) => `SELECT 1, 0, ${DELIVERY_FIELDS}, ${behind(t)}, true, ${EVENT_FIELDS}
-FROM ${t.deliveries} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id
+  (t) => `${part(t, String(KIND.fresh), 'NULL', t.deliveries, 'd.event_id')}
 WHERE d.id = ANY($1::uuid[]) AND d.destination = $2 AND ${PENDING} AND d.available_at <= ${NOW}
 ORDER BY d.seq`,
 )
 
-const decode = (row: Row): StoredDelivery => ({
-  id: asText(row[2]),
-  seq: asBigInt(row[3]),
-  destination: asText(row[4]),
-  run: asNumber(row[5]),
-  lane: asNumber(row[6]),
-  key: asTextOrNull(row[7]),
-  attempts: asNumber(row[8]),
-  suspicions: asNumber(row[9]),
-  status: asNumber(row[10]) === 2 ? 'retry' : 'pending',
-  token: asTextOrNull(row[11]),
-  holdsKey: isTrue(row[12]),
-  size: asNumber(row[13]),
-  behind: isTrue(row[14]),
-  ...decodeEvent(row, EVENT_AT),
-})
+const orElse = (value: unknown, usual: number): number => (value === null ? usual : Number(value))
 
-/** Parts of a union come in no particular order, so their own numbers decide. */
-const byNumber = (a: Row, b: Row): number => asNumber(a[1]) - asNumber(b[1])
-
-const fitting = (rows: readonly Row[]): { readonly taken: StoredDelivery[]; readonly more: boolean } => {
-  const taken = rows
-    .filter((row) => isTrue(row[15]))
-    .sort(byNumber)
-    .map(decode)
-  return { taken, more: taken.length < rows.length }
+const decode = (row: Row, destination: string, status: StoredDelivery['status']): StoredDelivery => {
+  const decoded = decodeEvent(row, EVENT_AT)
+  return {
+    id: asText(row[2]),
+    seq: asBigInt(row[3]),
+    destination,
+    run: orElse(row[4], 1),
+    lane: asNumber(row[5]),
+    key: asTextOrNull(row[6]),
+    attempts: orElse(row[7], 0),
+    suspicions: orElse(row[8], 0),
+    status,
+    token: asTextOrNull(row[9]),
+    holdsKey: isTrue(row[10]),
+    size: decoded.event?.size ?? 0,
+    behind: isTrue(row[11]),
+    event: decoded.event,
+    problem: decoded.problem,
+  } as StoredDelivery
 }
+
+const byNumber = (a: Row, b: Row): number => asNumber(a[1]) - asNumber(b[1])
 
 const compareSeqs = (a: { readonly seq: bigint }, b: { readonly seq: bigint }): number =>
   a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0
@@ -189,9 +233,9 @@ export const read = async (
   t: PostgresTables,
   request: ReadRequest,
 ): Promise<ReadResult> => {
-  const { limit, sweep, sweepLimit } = request
+  const { destination, limit, sweep, sweepLimit } = request
   const rows = await db.rows(textFor(limit)(t), [
-    request.destination,
+    destination,
     laneMask(request.lanes),
     request.after,
     limit,
@@ -202,24 +246,22 @@ export const read = async (
     sweep ? request.sweepFrom : null,
     sweepLimit + 1,
   ])
-  const parts: [Row[], Row[], Row[], Row[]] = [[], [], [], []]
-  for (const row of rows) parts[asNumber(row[0]) as 0 | 1 | 2 | 3].push(row)
-  const [due, fresh] = [fitting(parts[KIND.due]), fitting(parts[KIND.fresh])]
-  const swept = parts[KIND.swept]
-    .map((row) => ({ id: asText(row[2]), seq: asBigInt(row[3]) }))
-    .sort(compareSeqs)
+  const parts: [Row[], Row[], Row[], Row[], Row[]] = [[], [], [], [], []]
+  for (const row of rows) parts[asNumber(row[0]) as 0 | 1 | 2 | 3 | 4].push(row)
+  const swept = parts[KIND.swept].map((row) => ({ id: asText(row[2]), seq: asBigInt(row[3]) }))
   const [outlook = []] = parts[KIND.outlook]
   const nextDueInMs = asNumberOrNull(outlook[3])
+  // Parts of a union come in no particular order, so their positions decide.
   return {
-    due: due.taken,
-    fresh: fresh.taken,
-    swept: sweep ? swept.slice(0, sweepLimit) : null,
+    due: parts[KIND.due].sort(byNumber).map((row) => decode(row, destination, 'retry')),
+    fresh: parts[KIND.fresh].map((row) => decode(row, destination, 'pending')).sort(compareSeqs),
+    swept: sweep ? swept.sort(compareSeqs).slice(0, sweepLimit) : null,
     sweptMore: swept.length > sweepLimit,
-    more: due.more || fresh.more,
+    more: parts[KIND.more].length > 0 || outlook[4] === '1',
     nextDueInMs: nextDueInMs === null ? null : Math.max(0, nextDueInMs),
-    activatable: isTrue(outlook[12]),
-    unrouted: isTrue(outlook[14]),
-    snapshot: { oldest: asBigInt(outlook[7]), next: asBigInt(outlook[11]) },
+    activatable: isTrue(outlook[10]),
+    unrouted: isTrue(outlook[11]),
+    snapshot: { oldest: asBigInt(outlook[6]), next: asBigInt(outlook[9]) },
   }
 }
 
@@ -228,4 +270,5 @@ export const readByIds = async (
   t: PostgresTables,
   destination: string,
   ids: readonly string[],
-): Promise<readonly StoredDelivery[]> => (await db.rows(BY_IDS(t), [idList(ids), destination])).map(decode)
+): Promise<readonly StoredDelivery[]> =>
+  (await db.rows(BY_IDS(t), [idList(ids), destination])).map((row) => decode(row, destination, 'pending'))

@@ -16,7 +16,7 @@ import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { changeStatement } from './change.ts'
 import { noteKeys, promotedDestinations, promoteNoted } from './hold.ts'
-import { aliveWorker, asNumber, asText, idList, sqlText, textList } from './sql-text.ts'
+import { aliveWorker, asNumber, asText, idList, NOW, sqlText, textList } from './sql-text.ts'
 import { addTotals } from './totals.ts'
 
 const MOVED =
@@ -25,7 +25,7 @@ const MOVED =
 /**
  * Ids are compared with `= ANY`, and the token of each row is looked up by its id: a join with a list made the
  * planner read the whole table. $1 worker, $2 its ids, $3 ids settled by token, $4 their tokens, $5 attempts of
- * nearly all of them, $6 of the others.
+ * nearly all of them, $6 of the others or null.
  */
 const doneText = (
   t: PostgresTables,
@@ -41,8 +41,8 @@ by_lane AS (
   RETURNING ${MOVED}, d.token AS named
 ), gone AS (SELECT * FROM by_lane UNION ALL SELECT * FROM by_token), kept AS (
   INSERT INTO ${t.finished} (id, event_id, seq, destination, run, lane, key, status, attempts, suspicions, size, created_at, finished_at, settled_by)
-  SELECT id, event_id, seq, destination, run, lane, key, 1, greatest(attempts, coalesce(($6::jsonb ->> id::text)::int, $5::int)), suspicions,
-    size, created_at, clock_timestamp(), named
+  SELECT id, event_id, seq, destination, run, lane, key, 1, greatest(attempts, CASE WHEN $6::jsonb IS NULL THEN $5::int ELSE coalesce(($6::jsonb ->> id::text)::int, $5::int) END), suspicions,
+    size, created_at, ${NOW}, named
   FROM gone
 ), totals AS (${addTotals(t, 'SELECT destination, count(*) AS done, 0 AS discarded FROM gone GROUP BY destination')})`
 
@@ -61,25 +61,27 @@ export const nameOf = (right: Right): string => (right.kind === 'lane' ? right.w
 
 const byLane = ({ delivery }: Settlement): boolean => delivery.right.kind === 'lane'
 
-const jsonOf = (values: ReadonlyMap<string, string | number>): string =>
-  values.size === 0 ? '{}' : JSON.stringify(Object.fromEntries(values))
+/** Written by hand: an object with a thousand ids for names is slow to make. */
+const jsonOf = (values: readonly (readonly [id: string, value: string | number])[]): string | null =>
+  values.length === 0
+    ? null
+    : `{${values.map(([id, value]) => `"${id}":${JSON.stringify(value)}`).join(',')}}`
 
 const doneParams = (
   workerId: string | null,
   lane: readonly Settlement[],
   token: readonly Settlement[],
 ): SqlStatement['params'] => {
-  const tokens = new Map(token.map(({ delivery }) => [delivery.id, nameOf(delivery.right)]))
   const all = [...lane, ...token]
   const usual = all[0]?.attempts ?? 0
   const others = all.filter(({ attempts }) => attempts !== usual)
   return [
     workerId,
     idList(lane.map(({ delivery }) => delivery.id)),
-    idList([...tokens.keys()]),
-    jsonOf(tokens),
+    idList(token.map(({ delivery }) => delivery.id)),
+    jsonOf(token.map(({ delivery }) => [delivery.id, nameOf(delivery.right)])),
     usual,
-    jsonOf(new Map(others.map(({ delivery, attempts }) => [delivery.id, attempts]))),
+    jsonOf(others.map(({ delivery, attempts }) => [delivery.id, attempts])),
   ]
 }
 
@@ -146,8 +148,9 @@ export const settle = async (
   t: PostgresTables,
   request: SettleRequest,
 ): Promise<SettleResult> => {
+  if (request.settlements.length === 0 || (await settleQuickly(db, t, request.settlements)))
+    return { lost: [], promoted: [] }
   const settlements = unique(request.settlements)
-  if (settlements.length === 0 || (await settleQuickly(db, t, settlements))) return { lost: [], promoted: [] }
   const done = settlements.filter(({ outcome }) => outcome.kind === 'done')
   const changes = settlements.filter(({ outcome }) => outcome.kind !== 'done')
   const answers = await db.script([

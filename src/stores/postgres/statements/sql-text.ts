@@ -10,8 +10,8 @@ export const NOW = '(SELECT clock_timestamp())'
 
 export const MS = "interval '1 millisecond'"
 
-/** A time as milliseconds since 1970. */
-export const asMs = (time: string): string => `(extract(epoch FROM ${time}) * 1000)::bigint`
+/** A time as milliseconds since 1970. With `date_part`, because `extract` calculates in decimals, which is slow. */
+export const asMs = (time: string): string => `(date_part('epoch', ${time}) * 1000)::bigint`
 
 /** Milliseconds since 1970 as a time. */
 export const fromMs = (ms: string): string => `(timestamptz 'epoch' + ${ms}::float8 * ${MS})`
