@@ -35,7 +35,7 @@ const compared = (mine: readonly number[], theirs: readonly number[]): Compared 
   }
 }
 
-const median = (values: readonly number[]): number => {
+export const median = (values: readonly number[]): number => {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.floor(sorted.length / 2)] ?? 0
 }

@@ -17,5 +17,7 @@ for (const rows of ROWS) {
 }
 heading(`${SEEDS} simulated histories`)
 mustRun('node', ['--import', 'tsx', 'simulator/main.ts', '--seeds', SEEDS])
+heading('Takeover of lanes')
+mustRun('node', ['--import', 'tsx', 'bench/takeover.ts'])
 heading('Other Nodes')
 mustRun('node', ['--import', 'tsx', 'scripts/nodes.ts', 'test'])

@@ -1,5 +1,5 @@
 /** Four processes on one server, of which one is killed every second and replaced, while events are published. */
-import { type ChildProcess, fork } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,6 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { createOutbox } from '../../src/index.ts'
 import { serverUrl } from '../stores/servers.ts'
+import { killWorker, startWorker } from './crew/crew.ts'
 import { arrived, judge } from './crew/ledger.ts'
 import { type Place, storeAt } from './crew/stores.ts'
 
@@ -29,16 +30,6 @@ const places: readonly Place[] = [
   place('mariadb', serverUrl('mariadb')),
   place('mysql', serverUrl('mysql')),
 ]
-
-const startWorker = async (place: Place, ledger: string): Promise<ChildProcess> => {
-  const task = JSON.stringify({ place, ledger, laneLeaseMs: LEASE_MS })
-  const child = fork(new URL('./crew/worker.ts', import.meta.url), [task], { execArgv: ['--import', 'tsx'] })
-  await new Promise<void>((resolve, reject) => {
-    child.once('message', () => resolve())
-    child.once('exit', (code) => reject(new Error(`a worker ended with ${code} before it was ready`)))
-  })
-  return child
-}
 
 /** Each writer has keys of its own, so the order of a key is the order in which it commits. */
 const publishAll = async (place: Place): Promise<void> => {
@@ -66,7 +57,8 @@ it.each(places)(
     const setUp = createOutbox({ store: storeAt(place), migrate: true })
     await setUp.start()
     const killed: number[] = []
-    const workers = await Promise.all(Array.from({ length: WORKERS }, () => startWorker(place, ledger)))
+    const task = { place, ledger, laneLeaseMs: LEASE_MS }
+    const workers = await Promise.all(Array.from({ length: WORKERS }, () => startWorker(task)))
     let publishing = true
     const published = publishAll(place).finally(() => {
       publishing = false
@@ -74,11 +66,9 @@ it.each(places)(
     while (publishing || arrived(ledger) < EVENTS) {
       await pause(KILL_EVERY_MS)
       const victim = workers.shift() as ChildProcess
-      const gone = new Promise((resolve) => victim.once('exit', resolve))
-      victim.kill('SIGKILL')
-      await gone
+      await killWorker(victim)
       killed.push(victim.pid as number)
-      workers.push(await startWorker(place, ledger))
+      workers.push(await startWorker(task))
     }
     await published
     for (const worker of workers) worker.kill('SIGKILL')
