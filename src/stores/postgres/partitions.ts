@@ -12,7 +12,7 @@ import type { PostgresDatabase, Row, Session } from './database.ts'
 import { type IdRange, lowestIdAt, missingRanges } from './periods.ts'
 import { tailOf } from './schema.ts'
 import { asMs, asNumber, asText, isTrue, MS } from './statements/sql-text.ts'
-import { addTotals } from './statements/totals.ts'
+import { addRemoved } from './statements/totals.ts'
 import type { PostgresTables } from './tables.ts'
 
 type Partitioned = 'events' | 'finished'
@@ -212,7 +212,7 @@ export class PostgresPartitions {
     }))
     const from =
       'SELECT destination, done, discarded FROM json_to_recordset($1::json) AS r(destination text, done bigint, discarded bigint)'
-    return [{ sql: addTotals(this.#tables, from), params: [JSON.stringify(less)] }]
+    return [{ sql: addRemoved(this.#tables, from), params: [JSON.stringify(less)] }]
   }
 
   /** Null when it was done; a reason when it has to wait for another time. */

@@ -32,6 +32,9 @@ const fillingsOf = (t: PostgresTables, layout: PostgresLayout): Fillings => ({
   by_id: layout === 'partitioned' ? ' PARTITION BY RANGE (id)' : '',
   // Tables with partitions have no pages of their own, and no settings about them.
   keep_pages: layout === 'partitioned' ? '' : ' WITH (vacuum_truncate = false)',
+  // Whether a partition may go must be known quickly, because it is locked while that is asked.
+  finished_at:
+    layout === 'partitioned' ? `CREATE INDEX "${t.prefix}finished_at" ON ${t.finished} (finished_at);\n` : '',
   tails: layout === 'partitioned' ? `\n${tails(t)}` : '',
 })
 

@@ -110,9 +110,8 @@ CREATE TABLE {schema}."{prefix}finished" (
 ){by_id}{keep_pages};
 
 CREATE INDEX "{prefix}finished_identity" ON {schema}."{prefix}finished" (event_id, destination, run);
-CREATE INDEX "{prefix}finished_at" ON {schema}."{prefix}finished" (finished_at);
 CREATE INDEX "{prefix}finished_discarded" ON {schema}."{prefix}finished" (id) WHERE status = 4;
-{tails}
+{finished_at}{tails}
 -- Few rows that change often: half of each page is left free, so that a change stays on its page.
 CREATE TABLE {schema}."{prefix}workers" (
   id           text        COLLATE "C" NOT NULL,
@@ -178,8 +177,8 @@ CREATE TABLE {schema}."{prefix}audit" (
   CONSTRAINT "{prefix}audit_pkey" PRIMARY KEY (id)
 );
 
--- Per minute. At minute "epoch" are the totals of "{prefix}finished": part 0 is the sum so far, and each
--- transaction that writes there adds a part of its own, because one row for all would make settles wait.
+-- Per minute. At minute "epoch" are the totals of "{prefix}finished". Part 0 is the sum so far, and each
+-- transaction that writes there adds parts of its own, because one row for all would make settles wait.
 CREATE TABLE {schema}."{prefix}stats" (
   minute      timestamptz NOT NULL,
   destination text        COLLATE "C" NOT NULL,

@@ -9,7 +9,7 @@ import type { PostgresDatabase, Row, Session } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { noteKeys, promoteNoted } from './hold.ts'
 import { ASIDE, asMs, asNumber, asText, idList, isTrue, MS, NOW, sqlText } from './sql-text.ts'
-import { addTotals, sumUpStatement } from './totals.ts'
+import { addRemoved, sumUpStatement } from './totals.ts'
 
 const ago = (param: string): string => `${NOW} - ${param}::float8 * ${MS}`
 
@@ -17,17 +17,33 @@ const ago = (param: string): string => `${NOW} - ${param}::float8 * ${MS}`
 export const idAt = (time: string): string =>
   `(lpad(to_hex(greatest(0, ${asMs(time)})), 12, '0') || repeat('0', 20))::uuid`
 
-/** $1 retention, $2 limit. */
+/** Clocks of processes, which ids are made by, may be ahead of the database's by this much. */
+const AHEAD = "interval '1 minute'"
+
+/**
+ * A walk by id, which says when a delivery was made: one that finished before a time was made before it. An index
+ * by the time of finishing would cost more with every delivery than looking at the few that took long. Ids from the
+ * future were made by a clock that was wrong, or not by us; there are hardly ever any.
+ * $1 retention, $2 limit, $3 where to begin. The last row tells how far it came.
+ */
 const FINISHED = sqlText(
-  (t) => `WITH gone AS (
-  DELETE FROM ${t.finished} WHERE id = ANY(ARRAY(
-    SELECT id FROM ${t.finished} WHERE finished_at <= ${ago('$1')} ORDER BY finished_at LIMIT $2::int))
+  (t) => `WITH seen AS MATERIALIZED (
+  SELECT id, finished_at <= ${ago('$1')} AS old FROM ${t.finished}
+  WHERE id > $3::uuid AND id < ${idAt(`${ago('$1')} + ${AHEAD}`)} ORDER BY id LIMIT $2::int
+), strange AS MATERIALIZED (
+  SELECT id FROM (
+    SELECT id, finished_at FROM ${t.finished} WHERE id > ${idAt(`${NOW} + ${AHEAD}`)} ORDER BY id LIMIT $2::int
+  ) AS s WHERE finished_at <= ${ago('$1')}
+), gone AS (
+  DELETE FROM ${t.finished} WHERE id = ANY(ARRAY(SELECT id FROM seen WHERE old UNION ALL SELECT id FROM strange LIMIT $2::int))
   RETURNING id, event_id, status, destination
-), totals AS (${addTotals(
+), totals AS (${addRemoved(
     t,
     'SELECT destination, -count(*) FILTER (WHERE status = 1) AS done, -count(*) FILTER (WHERE status = 4) AS discarded FROM gone GROUP BY destination',
   )})
-SELECT id, event_id, status FROM gone`,
+SELECT id, event_id, status FROM gone
+UNION ALL
+SELECT (SELECT id FROM seen ORDER BY id DESC LIMIT 1), NULL, (SELECT count(*) FROM seen)`,
 )
 
 /** Those that hold a key stay until an operator decides, or the rows behind them would never be found. */
@@ -84,18 +100,33 @@ const HELD = sqlText((t) =>
   ),
 )
 
-/** Where the walks over old events go on. */
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+
+/** Where the walks over finished deliveries and over old events go on. */
 export interface CleanupMark {
+  readonly finished: string
   readonly id: string
   readonly others: string
 }
 
-export const NO_MARK: CleanupMark = { id: '00000000-0000-0000-0000-000000000000', others: '-infinity' }
+export const NO_MARK: CleanupMark = { finished: FIRST_ID, id: FIRST_ID, others: '-infinity' }
 
 interface Walked {
   readonly ids: readonly string[]
-  readonly mark: CleanupMark
+  readonly mark: Omit<CleanupMark, 'finished'>
   readonly more: boolean
+}
+
+const removeFinished = async (
+  session: Session,
+  from: PostgresTables,
+  { doneOlderThanMs, limit }: CleanupRequest,
+  mark: CleanupMark,
+): Promise<{ readonly gone: readonly Row[]; readonly mark: string; readonly more: boolean }> => {
+  const rows = await session.rows(FINISHED(from), [doneOlderThanMs, limit, mark.finished])
+  const [last, , seen] = rows.find(([, eventId]) => eventId === null) ?? []
+  const more = asNumber(seen) >= limit
+  return { gone: rows.filter(([, eventId]) => eventId !== null), mark: more ? asText(last) : FIRST_ID, more }
 }
 
 const freeOf = (rows: readonly Row[]): readonly string[] =>
@@ -133,9 +164,9 @@ export const cleanup = (
 ): Promise<{ readonly result: CleanupResult; readonly mark: CleanupMark }> =>
   db.transaction(async (session) => {
     const { limit, doneOlderThanMs, deadOlderThanMs } = request
-    const finished = await session.rows(FINISHED(from), [doneOlderThanMs, limit])
+    const finished = await removeFinished(session, from, request, mark)
     const dead = deadOlderThanMs === null ? [] : await session.rows(DEAD(t), [deadOlderThanMs, limit])
-    const removed = [...finished, ...dead]
+    const removed = [...finished.gone, ...dead]
     await remove(
       session,
       ATTEMPTS(t),
@@ -152,11 +183,11 @@ export const cleanup = (
     await session.rows(sumUpStatement(t).sql)
     await session.rows(HELD(t), [limit])
     for (const { sql, params } of promoteNoted(t, limit)) await session.rows(sql, params)
-    const done = finished.filter((row) => asNumber(row[2]) === 1).length
+    const done = finished.gone.filter((row) => asNumber(row[2]) === 1).length
     const more =
-      [finished.length, dead.length, dedup].some((count) => count >= limit) || (walked?.more ?? true)
+      finished.more || [dead.length, dedup].some((count) => count >= limit) || (walked?.more ?? true)
     return {
-      result: { done, discarded: finished.length - done, dead: dead.length, events, dedup, more },
-      mark: walked?.mark ?? mark,
+      result: { done, discarded: finished.gone.length - done, dead: dead.length, events, dedup, more },
+      mark: { ...mark, ...walked?.mark, finished: finished.mark },
     }
   })

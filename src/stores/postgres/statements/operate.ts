@@ -10,7 +10,7 @@ import type { PostgresTables } from '../tables.ts'
 import { noteKeys, promoteNoted } from './hold.ts'
 import { EVENT_COLUMNS, EVENT_RECORD, eventRecord, eventValues } from './insert.ts'
 import { ASIDE, asNumber, asText, idList, NOW, sqlText } from './sql-text.ts'
-import { addTotals } from './totals.ts'
+import { addFinished } from './totals.ts'
 
 /** After an operator's discard as many rows of a key go on at once as a settle would let. */
 const PROMOTE_LIMIT = 100
@@ -64,7 +64,7 @@ const archive = (t: PostgresTables, from: string): string => `archived AS (
   SELECT id, event_id, seq, destination, run, lane, key, 4, attempts, suspicions, size, created_at, clock_timestamp(), $1
   FROM ${from}
 ), totals AS (
-  ${addTotals(t, `SELECT destination, 0 AS done, count(*) AS discarded FROM ${from} GROUP BY destination`)}
+  ${addFinished(t, `SELECT destination, 0 AS done, count(*) AS discarded FROM ${from} GROUP BY destination`)}
 )`
 
 /** $1 to $4 are the same in every operation; the count is of what was really changed. */

@@ -17,7 +17,7 @@ import type { PostgresTables } from '../tables.ts'
 import { changeStatement } from './change.ts'
 import { noteKeys, promotedDestinations, promoteNoted } from './hold.ts'
 import { aliveWorker, asNumber, asText, idList, NOW, sqlText, textList } from './sql-text.ts'
-import { addTotals } from './totals.ts'
+import { addFinished } from './totals.ts'
 
 const MOVED =
   'd.id, d.event_id, d.seq, d.destination, d.run, d.lane, d.key, d.attempts, d.suspicions, d.size, d.created_at, d.holds_key'
@@ -44,7 +44,7 @@ by_lane AS (
   SELECT id, event_id, seq, destination, run, lane, key, 1, greatest(attempts, CASE WHEN $6::jsonb IS NULL THEN $5::int ELSE coalesce(($6::jsonb ->> id::text)::int, $5::int) END), suspicions,
     size, created_at, ${NOW}, named
   FROM gone
-), totals AS (${addTotals(t, 'SELECT destination, count(*) AS done, 0 AS discarded FROM gone GROUP BY destination')})`
+), totals AS (${addFinished(t, 'SELECT destination, count(*) AS done, 0 AS discarded FROM gone GROUP BY destination')})`
 
 const DONE = sqlText((t) => `${doneText(t, ' AND NOT d.holds_key')} SELECT count(*) FROM gone`)
 

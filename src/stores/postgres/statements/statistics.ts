@@ -5,18 +5,15 @@ import { fenceStatement } from './lanes.ts'
 import { aliveWorker, NOW, sqlText } from './sql-text.ts'
 import { sumUpStatement } from './totals.ts'
 
-/** The running minute is written over and over until it has passed, so any rhythm of calls will do. */
+/** What finished in a minute is there already; this adds what cannot be known later. */
 const RECORD = sqlText(
   (t) => `INSERT INTO ${t.stats} (minute, destination, done, discarded, failed, pending, dead)
-SELECT m.at, n.name,
-  (SELECT count(*) FROM ${t.finished} WHERE finished_at >= m.at AND destination = n.name AND status = 1),
-  (SELECT count(*) FROM ${t.finished} WHERE finished_at >= m.at AND destination = n.name AND status = 4),
+SELECT date_trunc('minute', ${NOW}), n.name, 0, 0,
   (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status = 2),
   (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status = 0),
   (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status = 3)
-FROM (SELECT date_trunc('minute', ${NOW}) AS at) AS m CROSS JOIN ${t.destinations} AS n
-ON CONFLICT (minute, destination, part) DO UPDATE SET done = excluded.done, discarded = excluded.discarded,
-  failed = excluded.failed, pending = excluded.pending, dead = excluded.dead`,
+FROM ${t.destinations} AS n
+ON CONFLICT (minute, destination, part) DO UPDATE SET failed = excluded.failed, pending = excluded.pending, dead = excluded.dead`,
 )
 
 const FORGET = sqlText(
