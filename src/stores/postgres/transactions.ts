@@ -143,15 +143,11 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
       // Of an application's own connection nobody knows what is between it and the server.
       const name = open === null ? undefined : this.#database.statementName(sql)
       try {
-        const answer = await connection.query({
-          text: sql,
-          values: params,
-          types: RAW_TYPES,
-          // On a connection of our own an answer that does not come costs the connection; another's is not ours to end.
-          ...(open === null ? {} : { query_timeout: this.#database.options.queryTimeoutMs }),
-          ...(name === undefined ? {} : { name }),
-        })
-        return resultOf(answer).rows as readonly SqlRow[]
+        const query = { text: sql, values: params, types: RAW_TYPES }
+        const answer = connection.query(name === undefined ? query : { ...query, name })
+        // On a connection of our own an answer that does not come costs the connection; another's is not ours to end.
+        return resultOf(await (open === null ? answer : this.#database.inTime(answer)))
+          .rows as readonly SqlRow[]
       } catch (error) {
         if (open !== null && isBroken(error)) open.broken = true
         throw storeErrorOf(error, this.#database.place)
@@ -200,7 +196,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const { options, place } = this.#database
     options.onStatement?.(text)
     try {
-      return resultOf(await open.connection.query({ text, query_timeout: options.queryTimeoutMs }))
+      return resultOf(await this.#database.inTime(open.connection.query(text)))
     } catch (error) {
       if (isBroken(error)) open.broken = true
       throw storeErrorOf(error, place)
