@@ -188,7 +188,6 @@ export class Engine implements HotIntake {
     await this.#lanes.start()
     if (this.#parts.options.pollerEnabled) {
       for (const flow of this.#flows.values()) flow.poller.start()
-      // A process that serves nothing would be woken by every publisher, itself included, for nothing.
       if (this.#flows.size > 0) await this.#listen()
     }
     this.#startDuties()

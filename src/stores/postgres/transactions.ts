@@ -16,9 +16,9 @@ interface Known {
   readonly open: Open
 }
 
-/** Statements of ours that wait for each other: a connection takes one at a time. */
+/** Statements of ours that wait for each other: a connection takes one at a time. Null: none is on its way. */
 interface Line {
-  last: Promise<unknown>
+  last: Promise<void> | null
 }
 
 /** A connection with a transaction on it. */
@@ -122,7 +122,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const connection = this.#foreign(tx)
     const guard = (): void => this.#checkForeign(connection)
     guard()
-    const line = this.#lines.get(tx) ?? { last: Promise.resolve() }
+    const line = this.#lines.get(tx) ?? { last: null }
     this.#lines.set(tx, line)
     return this.#executorOn(connection, line, guard, null)
   }
@@ -155,8 +155,12 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     }
     return {
       run: (sql, params) => {
-        const sent = line.last.then(() => send(sql, params))
-        line.last = sent.catch(() => undefined)
+        const sent = line.last === null ? send(sql, params) : line.last.then(() => send(sql, params))
+        const over = (): void => {
+          if (line.last === last) line.last = null
+        }
+        const last = sent.then(over, over)
+        line.last = last
         return sent
       },
     }
@@ -181,7 +185,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     }
     const open: Open = {
       connection,
-      line: { last: Promise.resolve() },
+      line: { last: null },
       broken: false,
       // Without a listener a connection that breaks between two statements would end the process.
       onError: () => {
