@@ -66,6 +66,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   /** Gives back what was claimed for it and is committed only now. */
   #stopped: Engine | null = null
   #opening: Promise<void> | null = null
+  #isOpen = false
   #lifeCycle: Promise<unknown> = Promise.resolve()
   #closing: Promise<void> | null = null
   #notedNotStarted = false
@@ -131,10 +132,15 @@ class OutboxCore<Tx, E> implements HotIntake {
   /** Opens the store once; a failure may be tried again. */
   #open(): Promise<void> {
     this.#requireNotClosed()
-    this.#opening ??= this.#openStore().catch((error: unknown) => {
-      this.#opening = null
-      throw error
-    })
+    this.#opening ??= this.#openStore().then(
+      () => {
+        this.#isOpen = true
+      },
+      (error: unknown) => {
+        this.#opening = null
+        throw error
+      },
+    )
     return this.#opening
   }
 
@@ -300,7 +306,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       metrics: this.#metrics,
       intake: this,
       isClosed: () => this.#closed,
-      ready: open,
+      ready: () => (this.#isOpen ? undefined : open()),
     })
     const close = (): Promise<void> => {
       this.#closing ??= this.#inTurn(() => this.#close())

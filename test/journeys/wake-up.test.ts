@@ -69,6 +69,12 @@ describe('wake-up', () => {
     expect(bus.sent).toEqual([[]])
   })
 
+  it('a process that serves nothing does not listen, so its own messages cost it nothing', async () => {
+    const { bus, open } = createWorld()
+    await open([]).start()
+    expect(bus.listeners.size).toBe(0)
+  })
+
   it('many commits at once are told in a few messages', async () => {
     const { bus, open } = createWorld()
     const worker = open()
@@ -105,6 +111,7 @@ describe('wake-up', () => {
   it('a stopped process listens no longer', async () => {
     const { bus, open } = createWorld()
     const worker = open()
+    void nextEvent(worker)
     await worker.start()
     expect(bus.listeners.size).toBe(1)
     await worker.stop()

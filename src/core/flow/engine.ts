@@ -188,7 +188,7 @@ export class Engine implements HotIntake {
     await this.#lanes.start()
     if (this.#parts.options.pollerEnabled) {
       for (const flow of this.#flows.values()) flow.poller.start()
-      await this.#listen()
+      if (this.#flows.size > 0) await this.#listen()
     }
     this.#startDuties()
   }

@@ -43,8 +43,12 @@ export class PublishAt<E> {
   }
 
   async publish(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): Promise<readonly string[]> {
-    const { stage, intake } = this.#parts
-    const prepared = await this.#prepare(drafts, many)
+    const { stage, intake, preparer, ready } = this.#parts
+    // Waits only where there is something to wait for: nearly every publish comes here with neither.
+    const checked = preparer.prepare(drafts, many)
+    const prepared = isPromise(checked) ? await checked : checked
+    const waiting = ready()
+    if (waiting !== undefined) await waiting
     if (prepared.events.length === 0) return prepared.ids
     if (place.scope === null) {
       const executor = place.transactions.executor(place.tx)
@@ -59,14 +63,6 @@ export class PublishAt<E> {
       return stage.insert(executor, stage.plan(prepared, observation, scope.budget))
     })
     return published.ids
-  }
-
-  async #prepare(drafts: readonly Draft[], many: boolean) {
-    const prepared = this.#parts.preparer.prepare(drafts, many)
-    const events = isPromise(prepared) ? await prepared : prepared
-    const waiting = this.#parts.ready()
-    if (waiting !== undefined) await waiting
-    return events
   }
 
   publishSync(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): readonly string[] {

@@ -122,9 +122,10 @@ class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
     })
   }
 
-  async #run<T>(fn: (tx: Tx) => T | Promise<T>): Promise<T> {
-    await this.#shared.ready()
-    return runTransaction(this.#shared, this.#transactions, fn)
+  #run<T>(fn: (tx: Tx) => T | Promise<T>): Promise<T> {
+    const run = (): Promise<T> => runTransaction(this.#shared, this.#transactions, fn)
+    const waiting = this.#shared.ready()
+    return waiting === undefined ? run() : waiting.then(run)
   }
 
   async begin(): Promise<OutboxTransaction<Tx>> {
@@ -161,7 +162,7 @@ const attempt = <T>(fn: () => Promise<T>): Promise<T> => {
 }
 
 const publishOne = <E>(shared: Shared<E>, place: AnyPlace<E>, draft: Draft): Promise<string> =>
-  enlist(place, async () => only(await shared.publishAt.publish(place, [draft], false)))
+  enlist(place, () => shared.publishAt.publish(place, [draft], false).then(only))
 
 const trackAt = <A extends Aggregate>(place: Place, aggregate: A): A => {
   place.scope.requireOpen(place.frame)

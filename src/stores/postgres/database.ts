@@ -18,6 +18,7 @@ import { isBroken, isConflict, isLostStatement, storeErrorOf } from './errors.ts
 import type { ResolvedPostgresOptions } from './options.ts'
 import { openPools, type Pools } from './pools.ts'
 import { scriptOf } from './script.ts'
+import { Watchdog } from './watchdog.ts'
 
 /** Columns in order, each as the server's text or null. */
 export type Row = readonly unknown[]
@@ -36,6 +37,7 @@ interface OpenState {
   readonly context: StoreContext
   readonly pools: Pools
   readonly onError: (error: Error) => void
+  readonly watchdog: Watchdog
   prepare: boolean
 }
 
@@ -108,11 +110,16 @@ export class PostgresDatabase {
     return this.#opened().prepare ? this.#names.of(sql) : undefined
   }
 
+  /** Fails when the answer does not come in time; the connection has to be thrown away then. */
+  inTime<T>(answer: Promise<T>): Promise<T> {
+    return this.#opened().watchdog.watch(answer)
+  }
+
   /** One statement, one round trip, a transaction of its own. */
   rows(sql: string, params: readonly SqlValue[] = []): Promise<readonly Row[]> {
-    return this.#retrying(async (connection) => {
+    return this.#retrying(async (connection, state) => {
       const name = this.statementName(sql)
-      const [rows] = await this.#send(connection, sql, {
+      const [rows] = await this.#send(state, connection, sql, {
         values: params,
         ...(name === undefined ? {} : { name }),
       })
@@ -123,7 +130,7 @@ export class PostgresDatabase {
   /** All statements or none, in one round trip; each sees what the ones before it wrote. */
   script(statements: readonly SqlStatement[]): Promise<readonly (readonly Row[])[]> {
     const text = scriptOf(statements)
-    return this.#retrying((connection) => this.#send(connection, text))
+    return this.#retrying((connection, state) => this.#send(state, connection, text))
   }
 
   /** The same without trying again, for whoever has a rhythm of its own. */
@@ -131,7 +138,7 @@ export class PostgresDatabase {
     const state = this.#opened()
     const text = scriptOf(statements)
     try {
-      await this.#withConnection(state, (connection) => this.#send(connection, text))
+      await this.#withConnection(state, (connection) => this.#send(state, connection, text))
     } catch (error) {
       throw storeErrorOf(error, this.place)
     }
@@ -148,9 +155,10 @@ export class PostgresDatabase {
 
   /** All of `work` or nothing. It may run again after a conflict, and is rolled back before that. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    return this.#retrying(async (connection) => {
+    return this.#retrying(async (connection, state) => {
       const session: Session = {
-        rows: async (sql, params = []) => (await this.#send(connection, sql, { values: params }))[0] ?? [],
+        rows: async (sql, params = []) =>
+          (await this.#send(state, connection, sql, { values: params }))[0] ?? [],
       }
       await session.rows('BEGIN')
       try {
@@ -170,11 +178,11 @@ export class PostgresDatabase {
     return new Promise((wake) => runtime.schedule(ms, wake))
   }
 
-  async #retrying<T>(work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
+  async #retrying<T>(work: (connection: PostgresConnection, state: OpenState) => Promise<T>): Promise<T> {
     const state = this.#opened()
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#withConnection(state, work)
+        return await this.#withConnection(state, (connection) => work(connection, state))
       } catch (error) {
         if (isLostStatement(error) && state.prepare && this.options.prepare === null) {
           state.prepare = false
@@ -207,18 +215,15 @@ export class PostgresDatabase {
   }
 
   async #send(
+    { watchdog }: OpenState,
     connection: PostgresConnection,
     text: string,
     query: Partial<PostgresQuery> = {},
   ): Promise<readonly (readonly Row[])[]> {
     this.options.onStatement?.(text)
-    const answer = await connection.query({
-      text,
-      ...query,
-      rowMode: 'array',
-      types: RAW_TYPES,
-      query_timeout: this.options.queryTimeoutMs,
-    })
+    const answer = await watchdog.watch(
+      connection.query({ text, ...query, rowMode: 'array', types: RAW_TYPES }),
+    )
     const results = Array.isArray(answer) ? (answer as readonly PostgresResult[]) : [answer as PostgresResult]
     return results.map(({ rows }) => rows as readonly Row[])
   }
@@ -234,9 +239,10 @@ export class PostgresDatabase {
       context.logger.log('warn', 'a connection to PostgreSQL broke', { error: error.message })
     }
     for (const pool of pools.all) pool.on('error', onError)
-    const state: OpenState = { context, pools, onError, prepare: this.options.prepare ?? false }
+    const watchdog = new Watchdog(context.runtime, this.options.queryTimeoutMs)
+    const state: OpenState = { context, pools, onError, watchdog, prepare: this.options.prepare ?? false }
     try {
-      const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(connection))
+      const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(state, connection))
       state.prepare = this.options.prepare ?? isDirect
       this.#state = state
     } catch (error) {
@@ -256,8 +262,9 @@ export class PostgresDatabase {
    * A pooler answers with a process id of its own making, the server with its real one. Behind a pooler the
    * next statement may meet another server process, which does not know what was prepared.
    */
-  async #isDirect(connection: PostgresConnection): Promise<boolean> {
+  async #isDirect(state: OpenState, connection: PostgresConnection): Promise<boolean> {
     const [[row] = []] = await this.#send(
+      state,
       connection,
       "SELECT pg_backend_pid(), current_setting('server_version_num')",
     )

@@ -22,7 +22,7 @@ export interface PostgresQuery {
 
 /** What the store needs of a connection. */
 export interface PostgresConnection {
-  query(query: PostgresQuery): Promise<PostgresResult | readonly PostgresResult[]>
+  query(query: PostgresQuery | string): Promise<PostgresResult | readonly PostgresResult[]>
   on(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   removeListener(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   /** A truthy argument takes the connection out of the pool. */

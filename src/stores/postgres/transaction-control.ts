@@ -14,8 +14,13 @@ const TOKEN =
 const isBlank = (token: string): boolean =>
   /^\s$/.test(token) || token.startsWith('--') || token.startsWith('/*')
 
+/** A text without any of these words has none of those statements. */
+const WORDS = new RegExp([...CONTROL, 'PREPARE'].join('|'), 'i')
+
 /** The keyword that was found, or null. */
-export const transactionControl = (sql: string): string | null => {
+export const transactionControl = (sql: string): string | null => (WORDS.test(sql) ? find(sql) : null)
+
+const find = (sql: string): string | null => {
   let words: string[] = []
   for (const [token] of sql.matchAll(TOKEN)) {
     if (isBlank(token)) continue

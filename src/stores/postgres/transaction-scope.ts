@@ -47,22 +47,27 @@ const FORBIDDEN = new Set(['release', 'end', 'connect'])
 
 type AnyFunction = (...args: unknown[]) => unknown
 
+const callOn = (target: object, scope: Scope, name: string, fn: AnyFunction): AnyFunction => {
+  const isForbidden = FORBIDDEN.has(name)
+  const isQuery = name === 'query'
+  return (...args) => {
+    checkScope(scope)
+    if (isForbidden) {
+      throw new TransactionError(
+        ERROR_CODES.conflict,
+        `${name}() is not allowed inside outbox.transaction: the connection goes back by itself.`,
+      )
+    }
+    if (isQuery) refuseControl(args[0])
+    return fn.apply(target, args)
+  }
+}
+
 export const guardHandle = <Handle extends object>(handle: Handle, scope: Scope): Handle =>
   new Proxy(handle, {
     get: (target, property) => {
       const value: unknown = Reflect.get(target, property, target)
       if (typeof value !== 'function' || property === 'constructor') return value
-      return (...args: unknown[]) => {
-        checkScope(scope)
-        const name = String(property)
-        if (FORBIDDEN.has(name)) {
-          throw new TransactionError(
-            ERROR_CODES.conflict,
-            `${name}() is not allowed inside outbox.transaction: the connection goes back by itself.`,
-          )
-        }
-        if (name === 'query') refuseControl(args[0])
-        return (value as AnyFunction).apply(target, args)
-      }
+      return callOn(target, scope, String(property), value as AnyFunction)
     },
   })

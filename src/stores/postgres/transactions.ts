@@ -16,9 +16,9 @@ interface Known {
   readonly open: Open
 }
 
-/** Statements of ours that wait for each other: a connection takes one at a time. */
+/** Statements of ours that wait for each other: a connection takes one at a time. Null: none is on its way. */
 interface Line {
-  last: Promise<unknown>
+  last: Promise<void> | null
 }
 
 /** A connection with a transaction on it. */
@@ -122,7 +122,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const connection = this.#foreign(tx)
     const guard = (): void => this.#checkForeign(connection)
     guard()
-    const line = this.#lines.get(tx) ?? { last: Promise.resolve() }
+    const line = this.#lines.get(tx) ?? { last: null }
     this.#lines.set(tx, line)
     return this.#executorOn(connection, line, guard, null)
   }
@@ -143,15 +143,11 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
       // Of an application's own connection nobody knows what is between it and the server.
       const name = open === null ? undefined : this.#database.statementName(sql)
       try {
-        const answer = await connection.query({
-          text: sql,
-          values: params,
-          types: RAW_TYPES,
-          // On a connection of our own an answer that does not come costs the connection; another's is not ours to end.
-          ...(open === null ? {} : { query_timeout: this.#database.options.queryTimeoutMs }),
-          ...(name === undefined ? {} : { name }),
-        })
-        return resultOf(answer).rows as readonly SqlRow[]
+        const query = { text: sql, values: params, types: RAW_TYPES }
+        const answer = connection.query(name === undefined ? query : { ...query, name })
+        // On a connection of our own an answer that does not come costs the connection; another's is not ours to end.
+        return resultOf(await (open === null ? answer : this.#database.inTime(answer)))
+          .rows as readonly SqlRow[]
       } catch (error) {
         if (open !== null && isBroken(error)) open.broken = true
         throw storeErrorOf(error, this.#database.place)
@@ -159,8 +155,12 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     }
     return {
       run: (sql, params) => {
-        const sent = line.last.then(() => send(sql, params))
-        line.last = sent.catch(() => undefined)
+        const sent = line.last === null ? send(sql, params) : line.last.then(() => send(sql, params))
+        const over = (): void => {
+          if (line.last === last) line.last = null
+        }
+        const last = sent.then(over, over)
+        line.last = last
         return sent
       },
     }
@@ -185,7 +185,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     }
     const open: Open = {
       connection,
-      line: { last: Promise.resolve() },
+      line: { last: null },
       broken: false,
       // Without a listener a connection that breaks between two statements would end the process.
       onError: () => {
@@ -200,7 +200,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const { options, place } = this.#database
     options.onStatement?.(text)
     try {
-      return resultOf(await open.connection.query({ text, query_timeout: options.queryTimeoutMs }))
+      return resultOf(await this.#database.inTime(open.connection.query(text)))
     } catch (error) {
       if (isBroken(error)) open.broken = true
       throw storeErrorOf(error, place)

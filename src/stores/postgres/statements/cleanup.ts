@@ -72,7 +72,7 @@ WHERE e.id > $2::uuid AND e.id < ${idAt(ago('$1'))} ORDER BY e.id LIMIT $3::int`
 /** Ids that an application brought say nothing of their age, so these events are found by their own index. */
 const WALK_OTHERS = (t: PostgresTables, from: PostgresTables): string =>
   `SELECT e.id, ${unreferenced(t)}, e.created_at::text FROM ${from.events} AS e
-WHERE substr(e.id::text, 15, 1) <> '7' AND e.created_at > $2::timestamptz AND e.created_at <= ${ago('$1')}
+WHERE NOT e.timed_id AND e.created_at > $2::timestamptz AND e.created_at <= ${ago('$1')}
 ORDER BY e.created_at LIMIT $3::int`
 
 const DEDUP = sqlText(

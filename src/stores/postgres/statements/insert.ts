@@ -10,7 +10,7 @@ import type { PostgresTables } from '../tables.ts'
 import { fromMs, MS, sqlText } from './sql-text.ts'
 
 export const EVENT_COLUMNS =
-  'id, type, version, key, aggregate_type, aggregate_id, tenant_id, occurred_at, created_at, routes_version, replaces_id, size, content_type, headers, payload, payload_bytes'
+  'id, type, version, key, aggregate_type, aggregate_id, tenant_id, occurred_at, created_at, routes_version, replaces_id, size, content_type, timed_id, headers, payload, payload_bytes'
 
 const DELIVERY_COLUMNS =
   'id, event_id, seq, destination, run, lane, key, status, available_at, token, size, created_at'
@@ -22,6 +22,9 @@ const DELIVERY_COLUMNS =
 const CLOCK = 't AS MATERIALIZED (SELECT clock_timestamp() AS now, pg_current_xact_id() AS xid)'
 const AT = 't.now'
 
+/** Only ids of version 7 begin with their time. */
+const timedId = (idText: string): string => `substr(${idText}, 15, 1) = '7'`
+
 /** Names are short, because they are repeated for every row. */
 export const EVENT_RECORD =
   'id uuid, ty text, ve int, ke text, at text, ai text, te text, oc float8, ro int, re uuid, si int, ct text, he text, tx text, by text, ik text, n int'
@@ -31,7 +34,7 @@ export const eventValues = (
   from: string,
   replaces = `${from}.re`,
 ): string => `${from}.id, ${from}.ty, ${from}.ve, ${from}.ke, ${from}.at, ${from}.ai, ${from}.te, ${fromMs(`${from}.oc`)}, ${AT},
-    ${from}.ro, ${replaces}, ${from}.si, ${from}.ct, ${from}.he::json, ${from}.tx::json, decode(${from}.by, 'hex')`
+    ${from}.ro, ${replaces}, ${from}.si, ${from}.ct, ${timedId(`${from}.id::text`)}, ${from}.he::json, ${from}.tx::json, decode(${from}.by, 'hex')`
 
 const DELIVERY_RECORD = 'id uuid, ev uuid, de text, la int, ke text, si int, tk text, du float8, af float8'
 
@@ -57,19 +60,24 @@ SELECT ${deliveryValues('$3')}
 FROM t CROSS JOIN json_to_recordset($2::text::json) AS d(${DELIVERY_RECORD}) JOIN e ON e.id = d.ev`,
 )
 
-/** The same for one event with one delivery, which is what most publishes are: nothing is taken out of JSON. */
+/**
+ * The same for what most publishes are: one event of JSON with one delivery that is due at once. Nothing is taken
+ * out of JSON, and the server has a third less to do. Positions are drawn in the order of the condition: first the
+ * transaction gets its id.
+ */
 const INSERT_ONE = sqlText(
-  (t) => `WITH ${CLOCK}, e AS (
-  INSERT INTO ${t.events} (${EVENT_COLUMNS})
-  SELECT $1::text::uuid, $2::text, $3::text::int, $4::text, $5::text, $6::text, $7::text, ${fromMs('$8::text')}, ${AT},
-    $9::text::int, $10::text::uuid, $11::text::int, $12::text, $13::text::json, $14::text::json, decode($15::text, 'hex')
-  FROM t
-  RETURNING id, seq
+  (t) => `WITH e AS (
+  INSERT INTO ${t.events} (id, seq, occurred_at, created_at, version, routes_version, size, type, key,
+    aggregate_type, aggregate_id, tenant_id, content_type, timed_id, headers, payload)
+  VALUES ($1::text::uuid, nextval(CASE WHEN pg_current_xact_id() IS NOT NULL THEN ${t.sequence}::regclass END),
+    ${fromMs('$2::text')}, clock_timestamp(), $3::text::int, $4::text::int, $5::text::int, $6::text, $7::text,
+    $8::text, $9::text, $10::text, $11::text, ${timedId('$1::text')}, $12::text::json, $13::text::json)
+  RETURNING id, seq, created_at
 )
-INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})
-SELECT ${deliveryValues('$16')}
-FROM t CROSS JOIN e CROSS JOIN (SELECT $17::text::uuid AS id, $18::text AS de, $19::text::int AS la, $20::text AS ke, $21::text::int AS si,
-  $22::text AS tk, $23::text::float8 AS du, $24::text::float8 AS af) AS d`,
+INSERT INTO ${t.deliveries} (id, event_id, seq, available_at, created_at, size, run, lane, status, destination, key, token)
+SELECT $14::text::uuid, e.id, e.seq, coalesce(e.created_at + $18::text::float8 * ${MS}, e.created_at), e.created_at,
+  $5::text::int, 1, $15::text::smallint, 0, $16::text, $7::text, $17::text
+FROM e`,
 )
 
 /**
@@ -114,8 +122,6 @@ const LOCK_KEYS = sqlText(
 ) AS k`,
 )
 
-const textOr = (value: number | null): string | null => (value === null ? null : String(value))
-
 const whole = (value: number): string => String(Math.trunc(value))
 
 const hexOf = (data: Uint8Array): string =>
@@ -159,44 +165,44 @@ const deliveryRecord = (delivery: NewDelivery): object => ({
   ...dueOf(delivery),
 })
 
+/** What `INSERT_ONE` can write: it has no parameters for the rest. */
+const isPlain = (event: NewEvent, delivery: NewDelivery): boolean =>
+  typeof event.data === 'string' &&
+  event.replacesId === null &&
+  delivery.eventId === event.id &&
+  delivery.key === event.key &&
+  delivery.size === event.size &&
+  'afterMs' in delivery.due &&
+  delivery.due.afterMs <= 0
+
 const oneStatement = (
   tables: PostgresTables,
   event: NewEvent,
   delivery: NewDelivery,
   lease: string,
-): SqlStatement => {
-  const { du, af } = dueOf(delivery)
-  const isText = typeof event.data === 'string'
-  return {
-    sql: INSERT_ONE(tables),
-    params: [
-      event.id,
-      event.type,
-      whole(event.version),
-      event.key,
-      event.aggregateType,
-      event.aggregateId,
-      event.tenantId,
-      whole(event.occurredAtMs),
-      whole(event.routesVersion),
-      event.replacesId,
-      whole(event.size),
-      event.contentType,
-      headersOf(event),
-      isText ? (event.data as string) : null,
-      isText ? null : hexOf(event.data as Uint8Array),
-      lease,
-      delivery.id,
-      delivery.destination,
-      whole(delivery.lane),
-      delivery.key,
-      whole(delivery.size),
-      delivery.token,
-      textOr(du),
-      textOr(af),
-    ],
-  }
-}
+): SqlStatement => ({
+  sql: INSERT_ONE(tables),
+  params: [
+    event.id,
+    whole(event.occurredAtMs),
+    whole(event.version),
+    whole(event.routesVersion),
+    whole(event.size),
+    event.type,
+    event.key,
+    event.aggregateType,
+    event.aggregateId,
+    event.tenantId,
+    event.contentType,
+    headersOf(event),
+    event.data as string,
+    delivery.id,
+    whole(delivery.lane),
+    delivery.destination,
+    delivery.token,
+    delivery.token === null ? null : lease,
+  ],
+})
 
 const identityOf = (type: unknown, idempotencyKey: unknown): string => JSON.stringify([type, idempotencyKey])
 
@@ -219,7 +225,7 @@ export const insertStatement = (tables: PostgresTables, request: InsertRequest):
   const lease = whole(request.hotLeaseMs)
   const first = firstByKey(events)
   if (first.size === 0) {
-    if (delivery?.eventId === event.id && events.length === 1 && deliveries.length === 1)
+    if (delivery !== undefined && events.length === 1 && deliveries.length === 1 && isPlain(event, delivery))
       return oneStatement(tables, event, delivery, lease)
     const rows = [JSON.stringify(events.map(eventRecord)), JSON.stringify(deliveries.map(deliveryRecord))]
     return { sql: INSERT(tables), params: [...rows, lease] }
