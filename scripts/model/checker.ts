@@ -94,10 +94,11 @@ const flagsFor = ({ bug, endless }: Search): readonly string[] =>
 
 const judge = (output: string, told: string): { property: string | null; story: readonly string[] } => {
   if (numberIn(output, /errors: (\d+)/) === 0) return { property: null, story: [] }
-  const story = told.split('\n').flatMap((line) => /^ {2}(\S.*)$/.exec(line)?.[1] ?? [])
+  // Spin ends with a line of its own that begins with a number.
+  const story = told.split('\n').flatMap((line) => /^ {2}([a-z].*)$/.exec(line)?.[1] ?? [])
   const property = /^VIOLATED (\S+)$/m.exec(told)?.[1]
   if (property !== undefined) return { property, story }
-  if (output.includes('non-progress cycle')) return { property: 'every-history-ends', story }
+  if (/pan:\d+: non-progress cycle/.test(output)) return { property: 'every-history-ends', story }
   return { property: 'nothing-stuck', story }
 }
 
@@ -112,8 +113,9 @@ export const check = (checker: Checker, search: Search): Checked => {
     // Without -o1 and -o2 Spin would leave out variables that only the C parts use.
     must(checker(['-Pcc -E -x c', '-o1', '-o2', ...defined, '-a', 'outbox.pml']), folder)
     const flags = ['-O2', '-w', '-DNOREDUCE', `-DMEMLIM=${MEMORY_MB}`, ...flagsFor(search), ...defined]
-    must({ program: 'cc', args: [...flags, '-o', 'pan', 'pan.c'] }, folder)
-    const output = must({ program: './pan', args: [...(endless ? ['-l'] : []), '-w24', '-m10000'] }, folder)
+    const program = join(folder, 'pan')
+    must({ program: 'cc', args: [...flags, '-o', program, 'pan.c'] }, folder)
+    const output = must({ program, args: [...(endless ? ['-l'] : []), '-w24', '-m10000'] }, folder)
     if (
       /out of memory|max search depth too small|Search not completed/.test(output) &&
       !/errors: [1-9]/.test(output)
@@ -122,7 +124,7 @@ export const check = (checker: Checker, search: Search): Checked => {
     const hasTrail = existsSync(join(folder, 'outbox.pml.trail'))
     // Telling ends with the very violation, and says so by its exit code.
     const told = hasTrail
-      ? spawnSync('./pan', ['-r', '-n', '-S'], { cwd: folder, encoding: 'utf8', maxBuffer: OUTPUT_BYTES })
+      ? spawnSync(program, ['-r', '-n', '-S'], { cwd: folder, encoding: 'utf8', maxBuffer: OUTPUT_BYTES })
           .stdout
       : ''
     return {
