@@ -1,4 +1,5 @@
 /** What only shows when two do something at once: fences, holders of a key, lanes. Every wait is a lock that somebody has. */
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createWorld, untilBlocking, untilWaiting, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
@@ -137,5 +138,44 @@ describe('holders of a key', () => {
       await Promise.all([t.done(first, me.right), t.done(second, me.right)])
       expect(await t.status(last)).toBe('pending')
     }
+  })
+})
+
+describe('declarations', () => {
+  it('an event that is expanded while a destination is declared is not passed over by its reconciler', async () => {
+    const { t } = world
+    const { queue, registry } = t.store
+    await t.declare('alpha')
+    const me = await t.worker()
+    const { version } = await registry.load()
+    // The declaration of beta has its position and waits for one of its lanes.
+    await world.hand.query(`BEGIN; INSERT INTO ${world.schema}.lanes (destination, lane) VALUES ('beta', 0)`)
+    const declared = t.declare('beta')
+    await untilBlocking(world.url, world.hand)
+    const { event, delivery } = await t.publish({ destination: '*', routesVersion: 0 })
+    // Its expansion begins before beta is known, and ends after beta's reconciler has come by.
+    const other = new pg.Client({ connectionString: world.url })
+    await other.connect()
+    await other.query(
+      `BEGIN; SELECT 1 FROM ${world.schema}.deliveries WHERE id = '${delivery.id}' FOR UPDATE`,
+    )
+    const expanded = queue.expand({
+      workerId: me.id,
+      registryVersion: version,
+      expansions: [
+        { unroutedId: delivery.id, deliveries: [{ ...delivery, id: t.newId(), destination: 'alpha' }] },
+      ],
+    })
+    await untilWaiting(world, 2)
+    await world.hand.query('ROLLBACK')
+    await declared
+    const { scannedTo } = await registry.findUnreconciled('beta', 10)
+    await registry.reconcile('beta', [], scannedTo)
+    await other.query('COMMIT')
+    await other.end()
+    await expanded
+    const unrouted = await queue.readUnrouted(10)
+    const { events } = await registry.findUnreconciled('beta', 10)
+    expect([...unrouted.map(({ eventId }) => eventId), ...events.map(({ id }) => id)]).toEqual([event.id])
   })
 })
