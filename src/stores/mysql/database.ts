@@ -178,7 +178,7 @@ export class MysqlDatabase {
     after: readonly SqlStatement[],
   ): Promise<readonly Answer[]> {
     if (statements.length === 0) return []
-    const texts = [...before, ...statements, ...after].map(textOf)
+    const texts = [...before, ...statements, ...after].map((each) => textOf(each))
     const answers = await this.#retrying((connection) => this.#send(connection, texts))
     return answers.slice(before.length, before.length + statements.length)
   }
