@@ -12,6 +12,7 @@ import { changedDeclarations, patternPositions, registryState } from '../../sql/
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { auditStatement } from './audit.ts'
+import { notWhileCleaning } from './cleanup.ts'
 import {
   asBigInt,
   asMs,
@@ -164,7 +165,8 @@ export const reconcile = async (
     key,
     size,
   }))
-  const [, added = []] = await db.script([
+  const [, , added = []] = await db.script([
+    notWhileCleaning(t),
     { sql: MINE(t), params: [destination] },
     { sql: RECONCILE(t), params: [destination, JSON.stringify(records)] },
     { sql: ADVANCE(t), params: [scannedTo, destination] },
