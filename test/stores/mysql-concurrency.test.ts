@@ -233,6 +233,37 @@ describe.each(SERVERS)('%s', (server) => {
     expect(events.map(({ id }) => id)).toEqual([published.event.id])
   })
 
+  it('a key that a long transaction uses again does not keep anything else from being cleaned', async () => {
+    const { t } = world
+    const me = await t.worker()
+    const [used, free] = [
+      await t.publish({ idempotencyKey: 'used' }),
+      await t.publish({ idempotencyKey: 'free' }),
+    ]
+    for (const one of [used, free]) await t.done(one, me.right)
+    const open = await t.begin()
+    await t.publishIn(open.tx, t.prepare({ idempotencyKey: 'used' }))
+    const limits = { doneOlderThanMs: 0, deadOlderThanMs: 0, dedupOlderThanMs: 0, limit: 100 }
+    expect(await t.store.maintenance.cleanup(limits)).toMatchObject({ done: 2, events: 2, dedup: 1 })
+    await open.rollback()
+    expect(await t.store.maintenance.cleanup(limits)).toMatchObject({ dedup: 1 })
+  })
+
+  it('an unrouted row whose event is gone becomes dead, also when it is delayed', async () => {
+    const { t } = world
+    const due = { afterMs: 3_600_000 }
+    const { event } = await t.publish({ destination: '*', due })
+    await world.hand.query(`DELETE FROM ${world.table('events')} WHERE id = ${hex(event.id)}`)
+    await t.store.maintenance.cleanup({
+      doneOlderThanMs: 0,
+      deadOlderThanMs: null,
+      dedupOlderThanMs: 0,
+      limit: 100,
+    })
+    const { deliveries } = await t.store.inspection.list({ limit: 10 })
+    expect(deliveries.map(({ status }) => status)).toEqual(['dead'])
+  })
+
   it('a script that fails halfway leaves nothing behind, and its locks do not wait for us', async () => {
     const { t } = world
     const worker = await t.worker()
