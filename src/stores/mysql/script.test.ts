@@ -24,7 +24,10 @@ describe('several statements in one text', () => {
 
   it('writes the same for every sql_mode and character set', () => {
     const [everything, ascii] = [portableLiteral(true), portableLiteral(false)]
-    expect(everything("it's é")).toBe("_utf8mb4'it''s é'")
+    const long = 'é'.repeat(5_000)
+    expect(everything(long)).toBe(`_utf8mb4'${long}'`)
+    expect(ascii(long)).toBe(`_utf8mb4 X'${'c3a9'.repeat(5_000)}'`)
+    expect(everything('é')).toBe("_utf8mb4 X'c3a9'")
     expect(everything('a\\b')).toBe("_utf8mb4 X'615c62'")
     expect(ascii("it's")).toBe("_utf8mb4'it''s'")
     expect(ascii('∧')).toBe("_utf8mb4 X'e288a7'")

@@ -26,6 +26,9 @@ const DEPENDS = /[\0\\\x1a]/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: what every character set carries
 const ASCII = /^[\x00-\x7f]*$/
 
+/** Longer texts are worth the trust in what the driver says of the character set. Payloads are checked by their size. */
+const MAX_DIGITS_CHARS = 4_096
+
 /**
  * For sessions of the application, of whose settings nobody knows: a backslash escapes in one sql_mode and is itself in
  * another, and what the connection's character set cannot carry would arrive as something else, even as a quote. So
@@ -35,8 +38,8 @@ export const portableLiteral =
   (carriesUnicode: boolean) =>
   (value: SqlValue): string => {
     if (typeof value !== 'string') return literal(value)
-    if (!DEPENDS.test(value) && (carriesUnicode || ASCII.test(value)))
-      return `_utf8mb4'${value.replaceAll("'", "''")}'`
+    const isCarried = ASCII.test(value) || (carriesUnicode && value.length > MAX_DIGITS_CHARS)
+    if (isCarried && !DEPENDS.test(value)) return `_utf8mb4'${value.replaceAll("'", "''")}'`
     return `_utf8mb4 X'${Buffer.from(value).toString('hex')}'`
   }
 
