@@ -13,10 +13,11 @@ let world: World
 
 /** The suite's words on a store with other options, over the same tables. */
 const withStore = async (
-  options: { readonly connectionString: string } | { readonly pool: mysql.Pool },
+  source: { readonly connectionString: string } | { readonly pool: mysql.Pool },
   body: (t: StoreFixture) => Promise<void>,
 ): Promise<void> => {
-  const store = mysqlStore({ ...options, prefix: world.harness.prefix })
+  const { prefix } = world.harness
+  const store = 'pool' in source ? mysqlStore({ ...source, prefix }) : mysqlStore({ ...source, prefix })
   await store.open(testContext())
   try {
     await body(new StoreFixture({ store, dispose: async () => undefined } as unknown as StoreHarness))
