@@ -101,11 +101,14 @@ const WORKERS = sqlText(
   AND NOT EXISTS (SELECT 1 FROM ${t.lanes} AS l WHERE l.worker_id = w.id)`,
 )
 
+const orphans = (t: PostgresTables, status: 0 | 5): string =>
+  `(SELECT u.id FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.status = ${status}
+    AND NOT EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id) LIMIT $1::int)`
+
 /** An unrouted row without its event can never be expanded; dead it is at least seen. */
 const ORPHANS = sqlText(
   (t) => `UPDATE ${t.deliveries} SET status = 3, settled_at = ${NOW}, holds_key = false WHERE id = ANY(ARRAY(
-  SELECT u.id FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.status IN (0, 5)
-    AND NOT EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id) LIMIT $1::int))`,
+  ${orphans(t, 0)} UNION ALL ${orphans(t, 5)}))`,
 )
 
 /** Their holder promotes them. If somebody removed it by hand, this does: nothing may wait for ever. */
