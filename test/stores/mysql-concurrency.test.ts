@@ -1,6 +1,9 @@
 /** What only shows when two do something at once: fences, holders of a key, lanes. Every wait is a lock that somebody has. */
+import mysql from 'mysql2/promise'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { idsOf, OPERATOR } from '../../src/testing/suites/store-fixture.ts'
 import { createWorld, hex, SERVERS, untilWaiting, type World } from './mysql-words.ts'
+import { serverUrl } from './servers.ts'
 
 let world: World
 
@@ -157,6 +160,108 @@ describe.each(SERVERS)('%s', (server) => {
       await Promise.all([t.done(first, me.right), t.done(second, me.right)])
       expect(await t.status(last)).toBe('pending')
     }
+  })
+
+  it('what somebody else is just replaying is not replayed once more', async () => {
+    const { t } = world
+    const me = await t.worker()
+    const published = await t.publishMany(2)
+    for (const one of published) await t.done(one, me.right)
+    const [first = '', second = ''] = idsOf(published).sort()
+    const finished = world.table('finished')
+    await world.hand.query(
+      `START TRANSACTION; SELECT 1 FROM ${finished} WHERE id = ${hex(second)} FOR UPDATE`,
+    )
+    const replayed = t.store.operations.replay({ deliveryIds: [first, second], limit: 10 }, OPERATOR)
+    await untilWaiting(world)
+    await world.hand.query(`INSERT INTO ${world.table('deliveries')} (id, event_id, seq, destination, run, lane, status, available_at, size, created_at)
+      SELECT ${hex(t.newId())}, event_id, seq, destination, 2, lane, 0, UTC_TIMESTAMP(6), size, UTC_TIMESTAMP(6) FROM ${finished} WHERE id = ${hex(second)}; COMMIT`)
+    expect(await replayed).toBe(1)
+    expect((await t.readableIds()).length).toBe(2)
+  })
+
+  it('an event that is expanded while a destination is declared is not passed over by its reconciler', async () => {
+    const { t } = world
+    const { queue, registry } = t.store
+    await t.declare('alpha')
+    const me = await t.worker()
+    const { version } = await registry.load()
+    // The declaration of beta has its position and waits for one of its lanes.
+    await world.hand.query(
+      `START TRANSACTION; INSERT INTO ${world.table('lanes')} (destination, lane) VALUES ('beta', 0)`,
+    )
+    const declared = t.declare('beta')
+    await untilWaiting(world)
+    const { event, delivery } = await t.publish({ destination: '*', routesVersion: 0 })
+    // Its expansion begins before beta is known, and ends after beta's reconciler has come by.
+    const other = await mysql.createConnection({ uri: serverUrl(server), multipleStatements: true })
+    await other.query(
+      `START TRANSACTION; SELECT 1 FROM ${world.table('deliveries')} WHERE id = ${hex(delivery.id)} FOR UPDATE`,
+    )
+    const expanded = queue.expand({
+      workerId: me.id,
+      registryVersion: version,
+      expansions: [
+        { unroutedId: delivery.id, deliveries: [{ ...delivery, id: t.newId(), destination: 'alpha' }] },
+      ],
+    })
+    await untilWaiting(world, 2)
+    await world.hand.query('ROLLBACK')
+    await declared
+    const { scannedTo } = await registry.findUnreconciled('beta', 10)
+    await registry.reconcile('beta', [], scannedTo)
+    await other.query('COMMIT')
+    await other.end()
+    await expanded
+    const unrouted = await queue.readUnrouted(10)
+    const { events } = await registry.findUnreconciled('beta', 10)
+    expect([...unrouted.map(({ eventId }) => eventId), ...events.map(({ id }) => id)]).toEqual([event.id])
+  })
+
+  it('what was stored after a destination was declared reaches it, also when the clock has stepped back', async () => {
+    const { t } = world
+    await t.declare('alpha')
+    const { version } = await t.store.registry.load()
+    await t.declare('beta')
+    const published = t.prepare({ routesVersion: version })
+    const open = await t.begin()
+    await (open.tx as mysql.Connection).query('SET timestamp = UNIX_TIMESTAMP() - 2')
+    await t.publishIn(open.tx, published)
+    await (open.tx as mysql.Connection).query('SET timestamp = DEFAULT')
+    await open.commit()
+    const { events } = await t.store.registry.findUnreconciled('beta', 10)
+    expect(events.map(({ id }) => id)).toEqual([published.event.id])
+  })
+
+  it('a key that a long transaction uses again does not keep anything else from being cleaned', async () => {
+    const { t } = world
+    const me = await t.worker()
+    const [used, free] = [
+      await t.publish({ idempotencyKey: 'used' }),
+      await t.publish({ idempotencyKey: 'free' }),
+    ]
+    for (const one of [used, free]) await t.done(one, me.right)
+    const open = await t.begin()
+    await t.publishIn(open.tx, t.prepare({ idempotencyKey: 'used' }))
+    const limits = { doneOlderThanMs: 0, deadOlderThanMs: 0, dedupOlderThanMs: 0, limit: 100 }
+    expect(await t.store.maintenance.cleanup(limits)).toMatchObject({ done: 2, events: 2, dedup: 1 })
+    await open.rollback()
+    expect(await t.store.maintenance.cleanup(limits)).toMatchObject({ dedup: 1 })
+  })
+
+  it('an unrouted row whose event is gone becomes dead, also when it is delayed', async () => {
+    const { t } = world
+    const due = { afterMs: 3_600_000 }
+    const { event } = await t.publish({ destination: '*', due })
+    await world.hand.query(`DELETE FROM ${world.table('events')} WHERE id = ${hex(event.id)}`)
+    await t.store.maintenance.cleanup({
+      doneOlderThanMs: 0,
+      deadOlderThanMs: null,
+      dedupOlderThanMs: 0,
+      limit: 100,
+    })
+    const { deliveries } = await t.store.inspection.list({ limit: 10 })
+    expect(deliveries.map(({ status }) => status)).toEqual(['dead'])
   })
 
   it('a script that fails halfway leaves nothing behind, and its locks do not wait for us', async () => {

@@ -1,5 +1,7 @@
 /** What only shows when two do something at once: fences, holders of a key, lanes. Every wait is a lock that somebody has. */
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { OPERATOR } from '../../src/testing/suites/store-fixture.ts'
 import { createWorld, untilBlocking, untilWaiting, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
 
@@ -137,5 +139,107 @@ describe('holders of a key', () => {
       await Promise.all([t.done(first, me.right), t.done(second, me.right)])
       expect(await t.status(last)).toBe('pending')
     }
+  })
+})
+
+describe('declarations', () => {
+  it('an event that is expanded while a destination is declared is not passed over by its reconciler', async () => {
+    const { t } = world
+    const { queue, registry } = t.store
+    await t.declare('alpha')
+    const me = await t.worker()
+    const { version } = await registry.load()
+    // The declaration of beta has its position and waits for one of its lanes.
+    await world.hand.query(`BEGIN; INSERT INTO ${world.schema}.lanes (destination, lane) VALUES ('beta', 0)`)
+    const declared = t.declare('beta')
+    await untilBlocking(world.url, world.hand)
+    const { event, delivery } = await t.publish({ destination: '*', routesVersion: 0 })
+    // Its expansion begins before beta is known, and ends after beta's reconciler has come by.
+    const other = new pg.Client({ connectionString: world.url })
+    await other.connect()
+    await other.query(
+      `BEGIN; SELECT 1 FROM ${world.schema}.deliveries WHERE id = '${delivery.id}' FOR UPDATE`,
+    )
+    const expanded = queue.expand({
+      workerId: me.id,
+      registryVersion: version,
+      expansions: [
+        { unroutedId: delivery.id, deliveries: [{ ...delivery, id: t.newId(), destination: 'alpha' }] },
+      ],
+    })
+    await untilWaiting(world, 2)
+    await world.hand.query('ROLLBACK')
+    await declared
+    const { scannedTo } = await registry.findUnreconciled('beta', 10)
+    await registry.reconcile('beta', [], scannedTo)
+    await other.query('COMMIT')
+    await other.end()
+    await expanded
+    const unrouted = await queue.readUnrouted(10)
+    const { events } = await registry.findUnreconciled('beta', 10)
+    expect([...unrouted.map(({ eventId }) => eventId), ...events.map(({ id }) => id)]).toEqual([event.id])
+  })
+})
+
+describe('cleaning', () => {
+  /** A step of cleaning that has removed what is old and waits, before it commits, for a key that somebody has. */
+  const cleaningUnderWay = async () => {
+    await world.hand.query(`INSERT INTO ${world.schema}.dedup (type, idempotency_key, event_id, created_at)
+      VALUES ('t', 'k', gen_random_uuid(), now() - interval '1 day')`)
+    await world.hand.query(`BEGIN; SELECT 1 FROM ${world.schema}.dedup FOR UPDATE`)
+    const limits = { doneOlderThanMs: 0, deadOlderThanMs: 0, dedupOlderThanMs: 0, limit: 100 }
+    const cleaned = world.t.store.maintenance.cleanup(limits)
+    await untilBlocking(world.url, world.hand)
+    return { cleaned }
+  }
+
+  const orphans = async () =>
+    (
+      await world.hand.query(
+        `SELECT id FROM ${world.schema}.deliveries WHERE event_id NOT IN (SELECT id FROM ${world.schema}.events)`,
+      )
+    ).rows
+
+  it('what is replayed while it is cleaned away does not lose its event', async () => {
+    const { t } = world
+    const me = await t.worker()
+    const published = await t.publish()
+    await t.done(published, me.right)
+    const { cleaned } = await cleaningUnderWay()
+    const replayed = t.store.operations.replay({ eventIds: [published.event.id], limit: 10 }, OPERATOR)
+    await Promise.race([replayed, untilWaiting(world, 2)])
+    await world.hand.query('COMMIT')
+    await Promise.all([cleaned, replayed])
+    expect(await orphans()).toEqual([])
+  })
+
+  it('what is reconciled while it is cleaned away does not lose its event', async () => {
+    const { t } = world
+    const event = t.event({ routesVersion: 0 })
+    await t.declare('alpha')
+    await t.insert({ events: [event] })
+    const { events, scannedTo } = await t.store.registry.findUnreconciled('alpha', 10)
+    expect(events.map(({ id }) => id)).toEqual([event.id])
+    const { cleaned } = await cleaningUnderWay()
+    const delivery = { ...t.delivery(event), seq: scannedTo }
+    const reconciled = t.store.registry.reconcile('alpha', [delivery], scannedTo)
+    await Promise.race([reconciled, untilWaiting(world, 2)])
+    await world.hand.query('COMMIT')
+    await Promise.all([cleaned, reconciled])
+    expect(await orphans()).toEqual([])
+  })
+
+  it('an unrouted row whose event is gone becomes dead, also when it is delayed', async () => {
+    const { t } = world
+    const { event } = await t.publish({ destination: '*', due: { afterMs: 3_600_000 } })
+    await world.hand.query(`DELETE FROM ${world.schema}.events WHERE id = '${event.id}'`)
+    await t.store.maintenance.cleanup({
+      doneOlderThanMs: 0,
+      deadOlderThanMs: null,
+      dedupOlderThanMs: 0,
+      limit: 100,
+    })
+    const { deliveries } = await t.store.inspection.list({ limit: 10 })
+    expect(deliveries.map(({ status }) => status)).toEqual(['dead'])
   })
 })

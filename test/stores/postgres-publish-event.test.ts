@@ -89,3 +89,12 @@ it('serves a trigger', async () => {
   const rows = await world.t.store.queue.readUnrouted(10)
   expect(rows.map((row) => row.key)).toEqual(['1', '2'])
 })
+
+it.each([
+  "occurred_at => 'infinity'",
+  "occurred_at => '-infinity'",
+  "occurred_at => '20000-01-01'",
+  "delay => '9000 years'",
+])('refuses %s: a time that no reader can hold would be in the way of all other rows', async (argument) => {
+  await expect(call(`'t', '1'::json, ${argument}`)).rejects.toMatchObject({ code: '22008' })
+})

@@ -34,7 +34,7 @@ const LOCK_WAIT_SECONDS = 5
 
 /** Escaping relies on the mode; the rest makes every server behave alike, whatever its defaults are. */
 const SETUP = `SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, time_zone = '+00:00',
-  innodb_lock_wait_timeout = ${LOCK_WAIT_SECONDS} /*M!100600 , in_predicate_conversion_threshold = 0 */;
+  completion_type = 0, sql_safe_updates = 0, sql_select_limit = 18446744073709551615, innodb_lock_wait_timeout = ${LOCK_WAIT_SECONDS} /*M!100600 , in_predicate_conversion_threshold = 0 */;
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`
 
 const statement = (sql: string): SqlStatement => ({ sql, params: [] })
@@ -178,7 +178,7 @@ export class MysqlDatabase {
     after: readonly SqlStatement[],
   ): Promise<readonly Answer[]> {
     if (statements.length === 0) return []
-    const texts = [...before, ...statements, ...after].map(textOf)
+    const texts = [...before, ...statements, ...after].map((each) => textOf(each))
     const answers = await this.#retrying((connection) => this.#send(connection, texts))
     return answers.slice(before.length, before.length + statements.length)
   }

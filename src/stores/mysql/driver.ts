@@ -89,6 +89,12 @@ export const settingsOf = (pool: object): Readonly<Record<string, unknown>> | nu
   )
 }
 
+/** Does the driver send every character as it is? It keeps that in the connection that the one with promises wraps. */
+export const carriesUnicode = (connection: MysqlConnection): boolean => {
+  const { connection: inner } = connection as { readonly connection?: { readonly clientEncoding?: unknown } }
+  return inner?.clientEncoding === 'utf8'
+}
+
 /** Is the server inside a transaction, as it said with its last answer? */
 const IN_TRANSACTION = 1
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { literal, textOf } from './script.ts'
+import { literal, portableLiteral, textOf } from './script.ts'
 
 describe('several statements in one text', () => {
   it('writes values as literals', () => {
@@ -20,6 +20,19 @@ describe('several statements in one text', () => {
       "SELECT 'what''s \\\\?', 'why?'",
     )
     expect(textOf({ sql: "SELECT '?'", params: [] })).toBe("SELECT '?'")
+  })
+
+  it('writes the same for every sql_mode and character set', () => {
+    const [everything, ascii] = [portableLiteral(true), portableLiteral(false)]
+    const long = 'é'.repeat(5_000)
+    expect(everything(long)).toBe(`_utf8mb4'${long}'`)
+    expect(ascii(long)).toBe(`_utf8mb4 X'${'c3a9'.repeat(5_000)}'`)
+    expect(everything('é')).toBe("_utf8mb4 X'c3a9'")
+    expect(everything('a\\b')).toBe("_utf8mb4 X'615c62'")
+    expect(ascii("it's")).toBe("_utf8mb4'it''s'")
+    expect(ascii('∧')).toBe("_utf8mb4 X'e288a7'")
+    expect(everything(new Uint8Array([1]))).toBe("X'01'")
+    expect(everything(null)).toBe('NULL')
   })
 
   it('refuses what cannot be said', () => {

@@ -3,13 +3,13 @@
  * its answer alone does not tell what happened: the scope remembers whether the server had ended the transaction
  * before. No answer means that nobody knows.
  */
-import { Buffer } from 'node:buffer'
 import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
 import type { MysqlDatabase } from './database.ts'
-import { isHeader, type MysqlConnection, saysInTransaction } from './driver.ts'
+import { carriesUnicode, isHeader, type MysqlConnection, saysInTransaction } from './driver.ts'
 import { errorNumber, refusesCommit, storeErrorOf } from './errors.ts'
+import { portableLiteral, textOf } from './script.ts'
 import {
   checkScope,
   goneError,
@@ -141,6 +141,7 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
 
   #executorOn(open: Open, guard: () => void): SqlExecutor {
     const { place, options } = this.#database
+    const write = portableLiteral(carriesUnicode(open.connection))
     return {
       run: async (sql, params) => {
         guard()
@@ -148,7 +149,7 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
         try {
           const [result] = await watched(
             open,
-            open.connection.query({ sql, values: params.map(bindable), rowsAsArray: false }),
+            open.connection.query({ sql: textOf({ sql, params }, write), rowsAsArray: false }),
           )
           if (isHeader(result) && !saysInTransaction(result)) throw notInTransaction()
           return rowsOf(result)
@@ -256,6 +257,3 @@ const notInTransaction = (): TransactionError =>
     ERROR_CODES.noTransaction,
     'The connection is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.',
   )
-
-/** mysql2 knows bytes by Node's class for them. */
-const bindable = (value: unknown): unknown => (value instanceof Uint8Array ? Buffer.from(value) : value)

@@ -33,6 +33,14 @@ const MAX_TRIES = 6
 const FIRST_PAUSE_MS = 5
 const OLDEST_SERVER = 130_000
 
+/** Said each time, because a server, a database or a role may have another default. */
+const READ_COMMITTED = 'READ COMMITTED'
+
+const isolation = (level: string): SqlStatement => ({
+  sql: `SET TRANSACTION ISOLATION LEVEL ${level}`,
+  params: [],
+})
+
 interface OpenState {
   readonly context: StoreContext
   readonly pools: Pools
@@ -127,16 +135,18 @@ export class PostgresDatabase {
     })
   }
 
-  /** All statements or none, in one round trip; each sees what the ones before it wrote. */
+  /**
+   * All statements or none, in one round trip; each sees what the ones before it wrote, and what others have
+   * committed until it begins.
+   */
   script(statements: readonly SqlStatement[]): Promise<readonly (readonly Row[])[]> {
-    const text = scriptOf(statements)
-    return this.#retrying((connection, state) => this.#send(state, connection, text))
+    return this.#script(READ_COMMITTED, statements)
   }
 
   /** The same without trying again, for whoever has a rhythm of its own. */
   async scriptOnce(statements: readonly SqlStatement[]): Promise<void> {
     const state = this.#opened()
-    const text = scriptOf(statements)
+    const text = scriptOf([isolation(READ_COMMITTED), ...statements])
     try {
       await this.#withConnection(state, (connection) => this.#send(state, connection, text))
     } catch (error) {
@@ -145,12 +155,8 @@ export class PostgresDatabase {
   }
 
   /** Questions that are answered from one snapshot, in one round trip. */
-  async snapshot(statements: readonly SqlStatement[]): Promise<readonly (readonly Row[])[]> {
-    const [, ...answers] = await this.script([
-      { sql: 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY', params: [] },
-      ...statements,
-    ])
-    return answers
+  snapshot(statements: readonly SqlStatement[]): Promise<readonly (readonly Row[])[]> {
+    return this.#script('REPEATABLE READ, READ ONLY', statements)
   }
 
   /** All of `work` or nothing. It may run again after a conflict, and is rolled back before that. */
@@ -160,7 +166,7 @@ export class PostgresDatabase {
         rows: async (sql, params = []) =>
           (await this.#send(state, connection, sql, { values: params }))[0] ?? [],
       }
-      await session.rows('BEGIN')
+      await session.rows(`BEGIN ISOLATION LEVEL ${READ_COMMITTED}`)
       try {
         const result = await work(session)
         await session.rows('COMMIT')
@@ -176,6 +182,12 @@ export class PostgresDatabase {
   pause(ms: number): Promise<void> {
     const { runtime } = this.context
     return new Promise((wake) => runtime.schedule(ms, wake))
+  }
+
+  async #script(level: string, statements: readonly SqlStatement[]): Promise<readonly (readonly Row[])[]> {
+    const text = scriptOf([isolation(level), ...statements])
+    const [, ...answers] = await this.#retrying((connection, state) => this.#send(state, connection, text))
+    return answers
   }
 
   async #retrying<T>(work: (connection: PostgresConnection, state: OpenState) => Promise<T>): Promise<T> {

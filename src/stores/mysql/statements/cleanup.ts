@@ -109,23 +109,31 @@ WHERE e.seq > ? ORDER BY e.seq LIMIT ?`,
   return { ids, next: asBigInt(last[0]), more: true }
 }
 
-const removeKeys = async (c: Session, t: Tables, olderThanMs: number, limit: number): Promise<number> =>
-  c.write(`DELETE FROM ${t.dedup} WHERE created_at <= ${earlier(NOW, '?')} ORDER BY created_at LIMIT ?`, [
-    olderThanMs,
-    limit,
-  ])
+/** A key that somebody just uses again is left for another time: its transaction may take long. */
+const removeKeys = async (c: Session, t: Tables, olderThanMs: number, limit: number): Promise<number> => {
+  const rows = await c.rows(
+    `SELECT type, idempotency_key FROM ${t.dedup} FORCE INDEX (by_age) WHERE created_at <= ${earlier(NOW, '?')} ORDER BY created_at LIMIT ? FOR UPDATE SKIP LOCKED`,
+    [olderThanMs, limit],
+  )
+  if (rows.length === 0) return 0
+  // Not with IN: MariaDB would look for pairs in the whole table, and wait for those that were passed over.
+  return c.write(
+    `DELETE FROM ${t.dedup} WHERE ${rows.map(() => '(type = ? AND idempotency_key = ?)').join(' OR ')}`,
+    rows.flatMap(([type, key]) => [asText(type), asText(key)]),
+  )
+}
 
 /** An unrouted row without its event can never be expanded; dead it is at least seen. */
 const buryOrphans = async (c: Session, t: Tables, limit: number): Promise<void> => {
   const rows = await c.rows(
-    `SELECT u.id FROM ${t.deliveries} AS u FORCE INDEX (fresh) WHERE u.destination = '*' AND u.state = 0
+    `SELECT u.id FROM ${t.deliveries} AS u FORCE INDEX (fresh) WHERE u.destination = '*' AND u.state IN (0, 5)
   AND NOT EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id) LIMIT ?`,
     [limit],
   )
   if (rows.length === 0) return
   await c.write(
     `UPDATE ${t.deliveries} SET status = 3, token = NULL, available_at = ${NOW}, settled_at = ${NOW}, settled_by = 'cleanup'
-WHERE id IN (${idList(idsOf(rows))}) AND status = 0`,
+WHERE id IN (${idList(idsOf(rows))}) AND status IN (0, 5)`,
   )
 }
 

@@ -1,6 +1,7 @@
 /** Failed attempts, bounded per delivery. An attempt that is written twice is one attempt. */
 import { type AttemptFailure, uuidToHex } from '../../../core/model/index.ts'
 import type { Settlement, SettleRequest } from '../../../core/spi/index.ts'
+import { failureText } from '../../sql/failures.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlStatement } from '../../sql/sql-executor.ts'
 import { jsonTable, NOW, one, TEXT } from './sql-text.ts'
@@ -11,8 +12,6 @@ const MAX_CODE_CHARS = 255
 
 export const failureOf = ({ outcome }: Settlement): AttemptFailure | null =>
   outcome.kind === 'retry' || outcome.kind === 'dead' ? outcome.failure : null
-
-const cut = (text: string | null, chars: number): string | null => text?.slice(0, chars) ?? null
 
 /**
  * Kept only for rows that this very settle has changed, which `changed` tells: a condition on `d`, the row, and
@@ -35,9 +34,9 @@ export const historyStatements = (
     named(settlement),
     failure.attempt,
     Math.round(failure.durationMs),
-    cut(failure.code, MAX_CODE_CHARS),
-    cut(failure.message, MAX_TEXT_CHARS),
-    cut(failure.stack, MAX_TEXT_CHARS),
+    failureText(failure.code, MAX_CODE_CHARS),
+    failureText(failure.message, MAX_TEXT_CHARS),
+    failureText(failure.stack, MAX_TEXT_CHARS),
   ])
   const source = jsonTable(rows, [
     'id CHAR(32)',

@@ -87,6 +87,8 @@ export const eventStatement = (t: Tables, event: NewEvent): SqlStatement => {
 
 const identityOf = (type: unknown, idempotencyKey: unknown): string => JSON.stringify([type, idempotencyKey])
 
+const hexOf = (text: string): string => Buffer.from(text).toString('hex')
+
 /** The first event of each idempotency key in the request. */
 const firstByKey = (events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> => {
   const first = new Map<string, NewEvent>()
@@ -125,11 +127,14 @@ ON DUPLICATE KEY UPDATE event_id = event_id`,
   }
 }
 
-/** Locks, because a snapshot that is older than the winner's commit would not show it. */
+/**
+ * Locks, because a snapshot that is older than the winner's commit would not show it. Texts come back as digits, because
+ * the connection's character set may not be able to carry them.
+ */
 export const winnersStatement = (t: Tables, request: InsertRequest): SqlStatement => {
   const first = [...firstByKey(request.events).values()]
   return one(
-    `SELECT type, idempotency_key, LOWER(HEX(event_id)) AS winner, LOWER(HEX(claim)) AS claim FROM ${t.dedup}
+    `SELECT LOWER(HEX(type)) AS type, LOWER(HEX(idempotency_key)) AS idempotency_key, LOWER(HEX(event_id)) AS winner, LOWER(HEX(claim)) AS claim FROM ${t.dedup}
 WHERE (type, idempotency_key) IN (${first.map(() => '(?, ?)').join(', ')}) FOR UPDATE`,
     first.flatMap(({ type, idempotencyKey }) => [type, idempotencyKey]),
   )
@@ -211,7 +216,7 @@ export const insertResult = (
   for (const event of request.events) {
     if (event.idempotencyKey === null) continue
     const identity = identityOf(event.type, event.idempotencyKey)
-    const row = found.get(identity)
+    const row = found.get(identityOf(hexOf(event.type), hexOf(event.idempotencyKey)))
     if (row === undefined || (row.claim === claim && first.get(identity) === event)) continue
     duplicates.set(event.id, uuidFromBytes(Buffer.from(String(row.winner), 'hex')))
   }

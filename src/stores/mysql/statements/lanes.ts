@@ -77,7 +77,10 @@ WHERE l.destination IN (${textList(destinations)}) AND l.lane >= 0 ORDER BY l.de
 const isFree = (t: Tables): string =>
   `(l.worker_id IS NULL OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS o WHERE o.id = l.worker_id AND o.fenced = 0))`
 
-/** Lanes that another worker is just taking are passed over, not waited for. */
+/**
+ * Lanes that another worker is just taking are passed over, not waited for. Whether they are free is asked again under
+ * their locks: one that looked free may have been taken meanwhile, by a worker whom the first statement cannot see.
+ */
 export const take = async (
   db: MysqlDatabase,
   t: Tables,
@@ -86,13 +89,17 @@ export const take = async (
   atMost: number,
 ): Promise<readonly TakenLane[]> => {
   const chosen = 'destination = ? AND FIND_IN_SET(lane, @posthaste_lanes)'
-  const [, , taken] = await db.atomic([
+  const [, , , taken] = await db.atomic([
     lockWorkers(t, [workerId]),
     one(
       `SELECT GROUP_CONCAT(f.lane) INTO @posthaste_lanes FROM (
   SELECT l.lane FROM ${t.lanes} AS l WHERE l.destination = ? AND l.lane >= 0 AND ${isFree(t)} AND ${workerIsAlive(t, workerId)}
   ORDER BY l.lane LIMIT ${Math.min(atMost, LANES)} FOR UPDATE SKIP LOCKED
 ) AS f`,
+      [destination],
+    ),
+    one(
+      `SELECT GROUP_CONCAT(l.lane) INTO @posthaste_lanes FROM ${t.lanes} AS l WHERE l.${chosen} AND ${isFree(t)}`,
       [destination],
     ),
     one(`SELECT lane, worker_id IS NULL, epoch + 1 FROM ${t.lanes} WHERE ${chosen} ORDER BY lane`, [

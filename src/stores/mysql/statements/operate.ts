@@ -44,7 +44,10 @@ interface Choice {
   readonly order: string
 }
 
-/** Looks first and locks then, by id and in order, what still is as it was: a search that locks would lock what it only passes. */
+/**
+ * Looks first and locks then, by id and in order: a search that locks would lock what it only passes. What still is as
+ * it was is asked once more: a statement that waited for a lock sees other tables as they were before it waited.
+ */
 const select = async (
   c: Session,
   t: Tables,
@@ -64,10 +67,11 @@ const select = async (
   )
   const ids = rows.map(([id]) => asId(id))
   if (ids.length === 0) return []
-  const locked = await c.rows(
-    `SELECT d.id FROM ${t[table]} AS d WHERE d.id IN (${idList(ids)}) AND ${condition} FOR UPDATE`,
+  await c.rows(`SELECT d.id FROM ${t[table]} AS d WHERE d.id IN (${idList(ids)}) FOR UPDATE`)
+  const found = await c.rows(
+    `SELECT d.id FROM ${t[table]} AS d WHERE d.id IN (${idList(ids)}) AND ${condition}`,
   )
-  const still = new Set(locked.map(([id]) => asId(id)))
+  const still = new Set(found.map(([id]) => asId(id)))
   return ids.filter((id) => still.has(id))
 }
 

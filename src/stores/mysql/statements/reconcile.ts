@@ -54,13 +54,13 @@ const candidates = (t: Tables, { versions, after }: Mark, limit: number): string
     .join('\nUNION ALL ')
 
 /**
- * Edits are for one destination alone; unrouted events are expanded with the registry of that moment; older
- * ones than the destination are not for it. None of them is the reconciler's business.
+ * Edits are for one destination alone; unrouted events are expanded with the registry of that moment. Neither is the
+ * reconciler's business. Events older than the destination lie before its mark; clocks say nothing about that.
  */
 const examined = (t: Tables, mark: Mark, destination: string, limit: number): string => {
   const name = literal(destination)
   return `SELECT e.id, e.seq, e.type, e.key, e.size,
-  e.replaces_id IS NULL AND e.created_at >= (SELECT n.started_at FROM ${t.destinations} AS n WHERE n.name = ${name})
+  e.replaces_id IS NULL
   AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN (${name}, '${UNROUTED}'))
   AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ${name})
 FROM (${candidates(t, mark, limit)}) AS c STRAIGHT_JOIN ${t.events} AS e ON e.id = c.id ORDER BY e.seq LIMIT ${limit}`

@@ -17,6 +17,11 @@ import { asMs, asNumber, asText, NOW } from './sql-text.ts'
 const LOAD = (t: Tables): string =>
   `SELECT name, patterns, patterns_from, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`
 
+/** The row of `lanes` that a declaration has locked while it is under way. */
+export const REGISTRY_LOCK = `'${UNROUTED}registry', -1`
+
+const SUSPENDED_SECONDS = 10
+
 const textsOf = (json: unknown): string[] => JSON.parse(asText(json)) as string[]
 
 const stateOf = (rows: readonly Row[]): RegistryState =>
@@ -75,13 +80,16 @@ export const declare = async (
   const quick = await load(db, t)
   if (changedDeclarations(quick, declared).length === 0) return quick
   return db.transaction(async (c) => {
+    // A process that is suspended in here loses its connection, because others wait for it.
+    await c.write(`SET SESSION wait_timeout = ${SUSPENDED_SECONDS}`)
     // One at a time, or two would give their destinations the same version.
     await c.write(
-      `INSERT INTO ${t.lanes} (destination, lane) VALUES ('${UNROUTED}registry', -1) ON DUPLICATE KEY UPDATE epoch = epoch + 1`,
+      `INSERT INTO ${t.lanes} (destination, lane) VALUES (${REGISTRY_LOCK}) ON DUPLICATE KEY UPDATE epoch = epoch + 1`,
     )
     const before = stateOf(await c.rows(LOAD(t)))
     const changed = changedDeclarations(before, declared)
     for (const declaration of changed) await declareOne(c, t, before, declaration, newId)
+    await c.write('SET SESSION wait_timeout = DEFAULT')
     return changed.length === 0 ? before : stateOf(await c.rows(LOAD(t)))
   })
 }

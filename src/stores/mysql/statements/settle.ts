@@ -8,6 +8,7 @@
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
 import { type Right, uuidToHex } from '../../../core/model/index.ts'
 import type { Settlement, SettleRequest, SettleResult } from '../../../core/spi/index.ts'
+import { retryDelay } from '../../sql/failures.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { Answer, MysqlDatabase } from '../database.ts'
@@ -121,7 +122,7 @@ const changeRow = ({ delivery, outcome, attempts, deadHoldsKey, deadParked }: Se
   nameOf(delivery.right),
   KIND[outcome.kind],
   attempts,
-  outcome.kind === 'retry' ? Math.max(0, Math.ceil(outcome.delayMs)) : 0,
+  outcome.kind === 'retry' ? retryDelay(outcome.delayMs) : 0,
   Number(deadHoldsKey),
   Number(deadParked),
 ]

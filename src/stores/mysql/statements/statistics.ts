@@ -30,6 +30,8 @@ export const takeDuty = async (
   await db.script([fenceExpired(t)])
   const answers = await db.atomic([
     lockWorkers(t, [workerId]),
+    // Whoever has it is seen by the next statement, which would otherwise look before it waits.
+    one(`SELECT 1 FROM ${t.lanes} WHERE destination = ? AND lane = -1 FOR UPDATE`, [name]),
     one(
       `INSERT INTO ${t.lanes} (destination, lane, worker_id) SELECT ?, -1, w.id FROM ${t.workers} AS w WHERE w.id = ? AND w.fenced = 0
 ON DUPLICATE KEY UPDATE worker_id = IF(${t.lanes}.worker_id IS NULL
@@ -41,7 +43,7 @@ ON DUPLICATE KEY UPDATE worker_id = IF(${t.lanes}.worker_id IS NULL
       [name],
     ),
   ])
-  return answers[2]?.rows[0]?.[0] === workerId
+  return answers[3]?.rows[0]?.[0] === workerId
 }
 
 export const finishDuty = async (

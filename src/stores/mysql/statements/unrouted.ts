@@ -4,6 +4,7 @@ import type { ExpandRequest, UnroutedDelivery } from '../../../core/spi/index.ts
 import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase } from '../database.ts'
 import { unroutedRows } from './read.ts'
+import { REGISTRY_LOCK } from './registry.ts'
 import {
   asBigInt,
   asId,
@@ -38,7 +39,10 @@ ORDER BY n.seq LIMIT ${limit}`)
   }))
 }
 
-/** A row that is gone was expanded by somebody else, and one that exists already came by the reconciler. */
+/**
+ * A row that is gone was expanded by somebody else, and one that exists already came by the reconciler. No declaration
+ * ends meanwhile: a new destination's reconciler relies on whatever is unrouted being expanded with the new routes.
+ */
 export const expand = async (db: MysqlDatabase, t: Tables, request: ExpandRequest): Promise<boolean> => {
   const routed = request.expansions.flatMap(({ unroutedId, deliveries }) =>
     deliveries.map((d) => [uuidToHex(unroutedId), uuidToHex(d.id), d.destination, d.lane, d.key, d.size]),
@@ -54,6 +58,8 @@ export const expand = async (db: MysqlDatabase, t: Tables, request: ExpandReques
   const list = idList(request.expansions.map(({ unroutedId }) => unroutedId))
   const [, asked] = await db
     .atomic([
+      // Before the worker's own row, which must not be locked while somebody is waited for.
+      one(`SELECT 1 FROM ${t.lanes} WHERE (destination, lane) = (${REGISTRY_LOCK}) LOCK IN SHARE MODE`),
       lockWorkers(t, [request.workerId]),
       one(
         `SELECT ${workerIsAlive(t, request.workerId)} AND COALESCE(MAX(version), 0) = ? INTO @posthaste_expands FROM ${t.destinations}`,

@@ -261,6 +261,10 @@ BEGIN
   IF type IS NULL OR type = '' OR payload IS NULL THEN
     RAISE EXCEPTION 'publish_event needs a type and a payload' USING ERRCODE = 'invalid_parameter_value';
   END IF;
+  -- What no calendar of the readers has would be an error in whatever reads it together with others.
+  IF occurred_at NOT BETWEEN '0001-01-01' AND '9999-12-31' OR due NOT BETWEEN '0001-01-01' AND '9999-12-31' THEN
+    RAISE EXCEPTION 'publish_event needs times between the years 1 and 9999' USING ERRCODE = 'datetime_field_overflow';
+  END IF;
   IF bytes > 1048576 THEN
     RAISE EXCEPTION 'the payload has % bytes, more than 1048576', bytes USING ERRCODE = 'program_limit_exceeded';
   END IF;

@@ -1,15 +1,13 @@
 /** Settlements that leave the row where it is: retry, dead and released, with the history of failed attempts. */
 import type { AttemptFailure } from '../../../core/model/index.ts'
 import type { Settlement, SettleRequest } from '../../../core/spi/index.ts'
+import { failureText, retryDelay } from '../../sql/failures.ts'
 import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { PostgresTables } from '../tables.ts'
 import { noteKeys } from './hold.ts'
 import { idList, MS, NOW, sqlText, textList } from './sql-text.ts'
 
 const MAX_TEXT_CHARS = 4_000
-
-/** As long as a delay may be, in ms: a hundred years. Beyond it lies what a timestamp cannot hold. */
-const MAX_DELAY_MS = 3_155_760_000_000
 
 const KIND = { retry: 2, dead: 3, released: -1 } as const
 
@@ -54,9 +52,7 @@ ${noteKeys('changed WHERE put_aside')}`,
 const failureOf = ({ outcome }: Settlement): AttemptFailure | null =>
   outcome.kind === 'retry' || outcome.kind === 'dead' ? outcome.failure : null
 
-/** A zero byte cannot be stored, and says nothing to anybody. */
-const cut = (text: string | null): string | null =>
-  text?.slice(0, MAX_TEXT_CHARS).replaceAll('\0', '') ?? null
+const cut = (text: string | null): string | null => failureText(text, MAX_TEXT_CHARS)
 
 const recordOf = (settlement: Settlement): object => {
   const { delivery, outcome, attempts, deadHoldsKey, deadParked } = settlement
@@ -67,7 +63,7 @@ const recordOf = (settlement: Settlement): object => {
     named: delivery.right.kind === 'lane' ? delivery.right.workerId : delivery.right.token,
     kind: outcome.kind === 'done' ? null : KIND[outcome.kind],
     spent: attempts,
-    delay: outcome.kind === 'retry' ? Math.min(MAX_DELAY_MS, Math.max(0, Math.ceil(outcome.delayMs))) : 0,
+    delay: outcome.kind === 'retry' ? retryDelay(outcome.delayMs) : 0,
     holds: deadHoldsKey,
     parked: deadParked,
     attempt: failure?.attempt ?? null,

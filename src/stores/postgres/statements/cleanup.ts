@@ -5,6 +5,7 @@
  */
 import { UNROUTED } from '../../../core/model/index.ts'
 import type { CleanupRequest, CleanupResult } from '../../../core/spi/index.ts'
+import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { PostgresDatabase, Row, Session } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { noteKeys, promoteNoted } from './hold.ts'
@@ -16,6 +17,20 @@ const ago = (param: string): string => `${NOW} - ${param}::float8 * ${MS}`
 /** The lowest id of ours that was made at this time; ids begin with their milliseconds. */
 export const idAt = (time: string): string =>
   `(lpad(to_hex(greatest(0, ${asMs(time)})), 12, '0') || repeat('0', 20))::uuid`
+
+const lockName = ({ names }: PostgresTables): string =>
+  `hashtextextended('posthaste clean ${names.schema}.${names.prefix}', 0)`
+
+/** Cleaning and whoever gives an old event a new delivery would each miss what the other is about to commit. */
+const ALONE = sqlText((t) => `SELECT pg_advisory_xact_lock(${lockName(t)})`)
+
+const NOT_WHILE_CLEANING = sqlText((t) => `SELECT pg_advisory_xact_lock_shared(${lockName(t)})`)
+
+/** The first statement of a script that gives an event a new delivery without having one of its rows locked. */
+export const notWhileCleaning = (t: PostgresTables): SqlStatement => ({
+  sql: NOT_WHILE_CLEANING(t),
+  params: [],
+})
 
 /** Clocks of processes, which ids are made by, may be ahead of the database's by this much. */
 const AHEAD = "interval '1 minute'"
@@ -86,11 +101,14 @@ const WORKERS = sqlText(
   AND NOT EXISTS (SELECT 1 FROM ${t.lanes} AS l WHERE l.worker_id = w.id)`,
 )
 
+const orphans = (t: PostgresTables, status: 0 | 5): string =>
+  `(SELECT u.id FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.status = ${status}
+    AND NOT EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id) LIMIT $1::int)`
+
 /** An unrouted row without its event can never be expanded; dead it is at least seen. */
 const ORPHANS = sqlText(
   (t) => `UPDATE ${t.deliveries} SET status = 3, settled_at = ${NOW}, holds_key = false WHERE id = ANY(ARRAY(
-  SELECT u.id FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.status = 0
-    AND NOT EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id) LIMIT $1::int))`,
+  ${orphans(t, 0)} UNION ALL ${orphans(t, 5)}))`,
 )
 
 /** Their holder promotes them. If somebody removed it by hand, this does: nothing may wait for ever. */
@@ -164,6 +182,7 @@ export const cleanup = (
 ): Promise<{ readonly result: CleanupResult; readonly mark: CleanupMark }> =>
   db.transaction(async (session) => {
     const { limit, doneOlderThanMs, deadOlderThanMs } = request
+    await session.rows(ALONE(t))
     const finished = await removeFinished(session, from, request, mark)
     const dead = deadOlderThanMs === null ? [] : await session.rows(DEAD(t), [deadOlderThanMs, limit])
     const removed = [...finished.gone, ...dead]

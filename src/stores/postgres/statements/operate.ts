@@ -7,6 +7,7 @@ import type { NewEvent, OperationTarget, OperatorAct } from '../../../core/spi/i
 import type { SqlValue } from '../../sql/sql-executor.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
+import { notWhileCleaning } from './cleanup.ts'
 import { noteKeys, promoteNoted } from './hold.ts'
 import { EVENT_COLUMNS, EVENT_RECORD, eventRecord, eventValues } from './insert.ts'
 import { ASIDE, asNumber, asText, idList, NOW, sqlText } from './sql-text.ts'
@@ -136,7 +137,8 @@ export const replay = async (
 ): Promise<number> => {
   const ids = await select(db, t, 'finished', target, replayable(t), 'd.id')
   const params = [...auditParams('replay', target, act), idList(ids), newIdsOf(ids, newId)]
-  return countOf(await db.rows(REPLAY(t), params))
+  const [, replayed] = await db.script([notWhileCleaning(t), { sql: REPLAY(t), params }])
+  return countOf(replayed)
 }
 
 const NOT_CLAIMED = `NOT (d.status = 0 AND d.token IS NOT NULL AND d.available_at > ${NOW})`

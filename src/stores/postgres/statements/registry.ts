@@ -12,6 +12,7 @@ import { changedDeclarations, patternPositions, registryState } from '../../sql/
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { auditStatement } from './audit.ts'
+import { notWhileCleaning } from './cleanup.ts'
 import {
   asBigInt,
   asMs,
@@ -29,8 +30,14 @@ const LOAD = sqlText(
     `SELECT name, to_json(patterns), to_json(patterns_from::text[]), version, ${asMs('started_at')}, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
 )
 
-/** Declarations one after another; readers are not kept waiting. */
-const LOCK = sqlText((t) => `LOCK TABLE ${t.destinations} IN SHARE ROW EXCLUSIVE MODE`)
+/**
+ * Declarations one after another, and none while unrouted events are expanded; readers are not kept waiting. A process
+ * that is suspended halfway loses its connection, because others wait for it.
+ */
+const LOCK = sqlText(
+  (t) =>
+    `SET LOCAL idle_in_transaction_session_timeout = '10s'; LOCK TABLE ${t.destinations} IN EXCLUSIVE MODE`,
+)
 
 /** What a sequence has given out so far. */
 export const lastSeq = (t: PostgresTables): string =>
@@ -158,7 +165,8 @@ export const reconcile = async (
     key,
     size,
   }))
-  const [, added = []] = await db.script([
+  const [, , added = []] = await db.script([
+    notWhileCleaning(t),
     { sql: MINE(t), params: [destination] },
     { sql: RECONCILE(t), params: [destination, JSON.stringify(records)] },
     { sql: ADVANCE(t), params: [scannedTo, destination] },

@@ -67,5 +67,5 @@ export const asBigInt = (value: unknown): bigint => BigInt(String(value))
 
 export const isTrue = (value: unknown): boolean => value === 't'
 
-/** The server writes bytes as `\x` and digits. */
-export const asBytes = (value: unknown): Uint8Array => Buffer.from(asText(value).slice(2), 'hex')
+/** Asked for as digits: how a server writes bytes by itself is a setting of its. */
+export const asBytes = (value: unknown): Uint8Array => Buffer.from(asText(value), 'hex')

@@ -15,10 +15,15 @@ const READ = sqlText(
 ) AS n ORDER BY n.seq LIMIT $1::int`,
 )
 
-/** A row that is gone was expanded by somebody else, and one that exists already came by the reconciler. */
+/**
+ * A row that is gone was expanded by somebody else, and one that exists already came by the reconciler. Naming the
+ * registry with a lock, though of none of its rows, makes this wait for a declaration under way, and the other way
+ * round: a new destination's reconciler relies on whatever is unrouted being expanded with the new routes.
+ */
 const EXPAND = sqlText(
   (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$1')}), allowed AS MATERIALIZED (
   SELECT 1 FROM me WHERE (SELECT coalesce(max(version), 0) FROM ${t.destinations}) = $2::int
+    AND NOT EXISTS (SELECT 1 FROM ${t.destinations} WHERE false FOR KEY SHARE)
 ), gone AS (
   DELETE FROM ${t.deliveries}
   WHERE id = ANY($3::uuid[]) AND destination = '${UNROUTED}' AND status IN (0, 5) AND EXISTS (SELECT 1 FROM allowed)

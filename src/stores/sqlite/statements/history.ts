@@ -2,6 +2,7 @@
 
 import { type AttemptFailure, uuidToHex } from '../../../core/model/index.ts'
 import type { Settlement, SettleRequest } from '../../../core/spi/index.ts'
+import { failureText } from '../../sql/failures.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { idList, NOW, sqlText } from './sql-text.ts'
@@ -24,7 +25,7 @@ const TRIM = sqlText(
 const failureOf = ({ outcome }: Settlement): AttemptFailure | null =>
   outcome.kind === 'retry' || outcome.kind === 'dead' ? outcome.failure : null
 
-const cut = (text: string | null): string | null => text?.slice(0, MAX_TEXT_CHARS) ?? null
+const cut = (text: string | null): string | null => failureText(text, MAX_TEXT_CHARS)
 
 export const keepHistory = (
   c: SqliteConnection,
@@ -41,7 +42,7 @@ export const keepHistory = (
     uuidToHex(id),
     failure.attempt,
     Math.round(failure.durationMs),
-    failure.code,
+    cut(failure.code),
     cut(failure.message),
     cut(failure.stack),
   ])

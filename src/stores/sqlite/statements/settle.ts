@@ -8,6 +8,7 @@
 
 import { type Right, uuidToHex } from '../../../core/model/index.ts'
 import type { Settlement, SettleRequest, SettleResult } from '../../../core/spi/index.ts'
+import { retryDelay } from '../../sql/failures.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { keepHistory } from './history.ts'
@@ -86,7 +87,7 @@ const changeJson = ({ delivery, outcome, attempts, deadHoldsKey, deadParked }: S
   nameOf(delivery.right),
   outcome.kind === 'done' ? null : KIND[outcome.kind],
   attempts,
-  outcome.kind === 'retry' ? Math.max(0, Math.ceil(outcome.delayMs)) : 0,
+  outcome.kind === 'retry' ? retryDelay(outcome.delayMs) : 0,
   Number(deadHoldsKey),
   Number(deadParked),
 ]

@@ -227,6 +227,34 @@ export const settleTopic: Topic = {
       assert.equal(await t.status(published), 'pending')
     },
 
+    'a failure whose text no database can hold does not keep anything from being settled': async (t) => {
+      const me = await t.worker()
+      const texts = [`${'x'.repeat(3_999)}🙂`, 'a\ud800b', '\udc00', 'a\0b']
+      const published = await t.publishMany(texts.length + 1)
+      const settlements = published.map((one, i) => {
+        const text = texts[i]
+        if (text === undefined) return t.settlement(one, me.right, { kind: 'done' })
+        const failure = { ...t.failure(1, text), stack: text, code: text.slice(-2) }
+        return t.settlement(one, me.right, { kind: 'retry', delayMs: LONG_MS, counted: true, failure })
+      })
+      assert.deepEqual((await t.settle(settlements)).lost, [])
+      for (const one of published.slice(0, -1))
+        assert.equal((await t.detail(one)).attempts[0]?.message.slice(0, 1).length, 1)
+      assert.equal(await t.status(published.at(-1)!), 'done')
+    },
+
+    'a delay beyond all calendars is a long one': async (t) => {
+      const me = await t.worker()
+      for (const delayMs of [1e15, Number.MAX_SAFE_INTEGER, 1e300, Number.POSITIVE_INFINITY]) {
+        const published = await t.publish()
+        assert.deepEqual((await t.retry(published, me.right, { delayMs })).lost, [])
+        const { status, availableAtMs } = await t.view(published)
+        assert.equal(status, 'retry')
+        assert.ok((availableAtMs ?? 0) > Date.now() + LONG_MS, 'it is not due soon')
+      }
+      assert.deepEqual(await t.readableIds(), [])
+    },
+
     '[41] sixteen settles at once over the same destination all get through': async (t) => {
       const me = await t.worker()
       const all = Array.from({ length: 160 }, (_, i) => t.prepare({ key: `k${i % 7}` }))
