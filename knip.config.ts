@@ -10,9 +10,11 @@ const config: KnipConfig = {
     'demo/**/*.ts',
     'bench/**/*.ts',
     'simulator/**/*.ts',
+    'chaos/main.ts',
+    'chaos/{crew/sink,crew/member,nemesis/main,checker/main}.ts',
     'test/nodes/**/*.ts',
   ],
-  project: ['{src,test,scripts,demo,bench,simulator}/**/*.{ts,mjs}'],
+  project: ['{src,test,scripts,demo,bench,simulator,chaos}/**/*.{ts,mjs}'],
   ignoreExportsUsedInFile: true,
   // scripts/check.ts runs it by its other name, attw.
   // graphile-worker and pg-boss are installed by bench/peers alone.

@@ -1,0 +1,191 @@
+/** Faults of the database, of what is in front of it, and of the way to it. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { killService, startService } from '../../scripts/services/index.ts'
+import type { Proxy as TcpProxy } from '../../test/databases/proxy.ts'
+import { type Disk, fillDisk, freeDisk } from '../databases/disk.ts'
+import { SLOTS } from './crew.ts'
+import { type Fault, Missed, pickSlot, type World } from './fault.ts'
+
+const NO_SERVER = 'this store has no server'
+/** Somebody commits several times a second; who does not is suspended, or away. */
+const COMMIT_WITHIN_MS = 5_000
+
+const needsServer = ({ task }: World): string | null => (task.arena.server === null ? NO_SERVER : null)
+
+const within = async (ms: number, happens: Promise<unknown>, what: string): Promise<void> => {
+  const timer = new AbortController()
+  const late = pause(ms, true, { signal: timer.signal }).catch(() => false)
+  const missed = await Promise.race([happens.then(() => false), late])
+  timer.abort()
+  if (missed) throw new Missed(what)
+}
+
+const killConnections: Fault = {
+  kind: 'kill-connections',
+  refusal: needsServer,
+  aim: ({ hand, random }) => ({
+    hits: 'all',
+    act: async () => {
+      if ((await hand.killConnections(random.between(0.3, 1))) === 0) throw new Missed('nobody was connected')
+    },
+  }),
+}
+
+/** On one connection, at the moment at which it matters most. */
+const atCommit = (
+  kind: string,
+  strike: (proxy: TcpProxy, when: 'before' | 'after') => Promise<void>,
+): Fault => ({
+  kind,
+  refusal: needsServer,
+  aim(world) {
+    const slot = pickSlot(
+      world,
+      SLOTS.filter(({ produces }) => produces),
+    )
+    const proxy = slot && world.crew.proxies.get(slot.name)
+    if (!slot || !proxy) return null
+    const when = world.random.pick(['before', 'after'] as const)
+    return {
+      hits: [slot.name],
+      detail: `${slot.name}, ${when} the server got it`,
+      act: async () => {
+        try {
+          await within(COMMIT_WITHIN_MS, strike(proxy, when), 'nobody committed')
+        } finally {
+          proxy.disarm()
+        }
+      },
+    }
+  },
+})
+
+const cutAtCommit = atCommit('cut-at-commit', (proxy, when) => proxy.cutAt('COMMIT', when))
+const halfOpenAtCommit = atCommit('half-open-at-commit', (proxy, when) => proxy.silenceAt('COMMIT', when))
+
+/** All connections of one process at once, and those that it makes meanwhile. */
+const silence: Fault = {
+  kind: 'silent-network',
+  refusal: needsServer,
+  aim(world) {
+    const slot = pickSlot(world, SLOTS)
+    const proxy = slot && world.crew.proxies.get(slot.name)
+    if (!slot || !proxy) return null
+    const ms = Math.round(world.task.leaseMs * world.random.between(0.3, 1.7))
+    return {
+      hits: [slot.name],
+      detail: `${slot.name} for ${ms} ms`,
+      act: async () => {
+        proxy.goSilent()
+        await pause(ms)
+        proxy.pass()
+      },
+    }
+  },
+}
+
+const killDatabase: Fault = {
+  kind: 'kill-database',
+  refusal: needsServer,
+  aim: ({ task, random }) => ({
+    hits: 'all',
+    act: async () => {
+      const server = task.arena.server as string
+      await killService(server)
+      await pause(random.whole(0, 1_500))
+      await startService(server)
+    },
+  }),
+}
+
+const restartPooler: Fault = {
+  kind: 'restart-pooler',
+  refusal: ({ task }) => (task.arena.pooler === null ? 'there is no pooler in front of this store' : null),
+  aim: ({ task, random }) => ({
+    hits: SLOTS.filter(({ pooled }) => pooled).map(({ name }) => name),
+    act: async () => {
+      const name = task.arena.pooler?.name as string
+      await killService(name)
+      await pause(random.whole(0, 1_000))
+      await startService(name)
+    },
+  }),
+}
+
+/** On SQLite a transaction that writes keeps all others waiting, so leases may run out. */
+const longTransaction: Fault = {
+  kind: 'long-transaction',
+  aim(world) {
+    const { task, hand, crew, random } = world
+    const embedded = task.arena.server === null
+    const slot = pickSlot(
+      world,
+      SLOTS.filter(({ produces }) => produces),
+    )
+    if (slot === null) return null
+    const ms = embedded ? random.whole(800, 4_000) : random.whole(2_000, 7_000)
+    return {
+      hits: embedded ? 'all' : [],
+      detail: `${ms} ms, and ${slot.name} commits late`,
+      act: async () => {
+        const late = embedded ? Promise.resolve() : crew.ask(slot.name, { kind: 'hold', ms }, 'held')
+        // Another fault may end it early.
+        const held = await hand.holdTransaction(ms).then(
+          () => true,
+          () => false,
+        )
+        await late
+        if (!held) throw new Missed('the transaction was ended by another fault')
+      },
+    }
+  },
+}
+
+const ANSWER_WITHIN_MS = 4_000
+
+const answers = async ({ hand }: World): Promise<boolean> => {
+  const answered = hand.ping().then(
+    () => true,
+    () => false,
+  )
+  return await Promise.race([answered, pause(ANSWER_WITHIN_MS, false)])
+}
+
+/** A server that gave up on the full disk, or that would look at it only a minute later, is started anew. */
+const bringBack = async (world: World): Promise<void> => {
+  const { server } = world.task.arena
+  if (server === null) return
+  await startService(server)
+  if (await answers(world)) return
+  await killService(server)
+  await startService(server)
+}
+
+const fullDisk: Fault = {
+  kind: 'full-disk',
+  refusal: ({ task }) => (typeof task.arena.disk === 'string' ? task.arena.disk : null),
+  aim: (world) => ({
+    hits: 'all',
+    act: async () => {
+      const disk = world.task.arena.disk as Disk
+      fillDisk(disk)
+      try {
+        await pause(world.random.whole(2_000, 5_000))
+      } finally {
+        freeDisk(disk)
+        await bringBack(world)
+      }
+    },
+  }),
+}
+
+export const databaseFaults: readonly Fault[] = [
+  killConnections,
+  cutAtCommit,
+  halfOpenAtCommit,
+  silence,
+  killDatabase,
+  restartPooler,
+  longTransaction,
+  fullDisk,
+]
