@@ -6,7 +6,16 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Verdict } from './checker/verdict.ts'
 import type { StoreKind } from './crew/messages.ts'
-import { type Arena, closeArena, migrate, openArena, openHand, setUp } from './databases/arena.ts'
+import {
+  type Arena,
+  closeArena,
+  keepServerLog,
+  migrate,
+  openArena,
+  openHand,
+  placeNow,
+  setUp,
+} from './databases/arena.ts'
 import { createFolder, writeFacts } from './folders.ts'
 import { FILES, Log, type RunFacts } from './logs.ts'
 import type { FromNemesis, NemesisTask } from './nemesis/messages.ts'
@@ -59,6 +68,8 @@ const runNemesis = (task: NemesisTask, progress: RunOptions['progress']): Promis
     stdio: ['ignore', output, output, 'ipc'],
   })
   closeSync(output)
+  const stop = (): void => void child.kill('SIGTERM')
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
   return new Promise<Over>((resolve, reject) => {
     let over: Over | null = null
     child.on('message', (message: FromNemesis) => {
@@ -66,6 +77,7 @@ const runNemesis = (task: NemesisTask, progress: RunOptions['progress']): Promis
       else over = message
     })
     child.on('exit', (code, signal) => {
+      for (const each of ['SIGINT', 'SIGTERM'] as const) process.off(each, stop)
       if (over !== null) resolve(over)
       else
         reject(new Error(`the nemesis ended with ${signal ?? code}; see ${join(task.folder, 'nemesis.log')}`))
@@ -79,8 +91,8 @@ const keep = async (folder: string, name: string, lines: AsyncIterable<object>):
   log.close()
 }
 
-const keepDatabase = async (folder: string, { place }: Arena): Promise<void> => {
-  await using hand = await openHand(place)
+const keepDatabase = async (folder: string, arena: Arena): Promise<void> => {
+  await using hand = await openHand(await placeNow(arena))
   await keep(folder, FILES.truth, hand.truth())
   await keep(folder, FILES.transitions, hand.transitions())
   await keep(folder, FILES.left, hand.left())
@@ -115,6 +127,7 @@ export const runChaos = async (options: RunOptions): Promise<RunResult> => {
     writeFacts(folder, { ...facts, drained, crashes })
     await keepDatabase(folder, arena)
   } finally {
+    await keepServerLog(arena, folder)
     await closeArena(arena)
   }
   return { folder, verdict: await checkFolder(folder) }

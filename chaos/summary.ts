@@ -14,7 +14,7 @@ const list = (counts: Readonly<Record<string, number>>): string =>
 
 export const summaryOf = (verdict: Verdict, folder: string): string[] => {
   const { recoveryMs, faults, refused, observed, crashes, stories } = verdict
-  const stalls = Object.keys(observed).length === 0 ? [] : [`  not planned: ${list(observed)}`]
+  const noticed = Object.keys(observed).length === 0 ? [] : [`  noticed by the processes: ${list(observed)}`]
   return [
     '',
     `${verdict.ok ? 'Every promise was kept' : 'A PROMISE WAS BROKEN'}: ${verdict.store}, seed ${verdict.seed}`,
@@ -30,7 +30,8 @@ export const summaryOf = (verdict: Verdict, folder: string): string[] => {
     row('recovery, ms', recoveryMs.p50, `median; 99 % ${recoveryMs.p99}, longest ${recoveryMs.max}`),
     row('drained at the end', verdict.drained ? 'yes' : 'NO'),
     row('faults', sum(faults), list(faults)),
-    ...stalls,
+    `  longest recovery, ms: ${list(recoveryMs.byKind)}`,
+    ...noticed,
     ...Object.entries(refused).map(([kind, reason]) => `  refused: ${kind}: ${reason}`),
     ...crashes.map((crash) => `  ended by itself: ${crash}`),
     ...Object.entries(stories).flatMap(([kind, lines]) => [

@@ -17,6 +17,7 @@ import {
   type SettledLine,
   type SinkLine,
   type TransitionLine,
+  type TruthBody,
   type TruthLine,
 } from '../logs.ts'
 import { Faults } from './faults.ts'
@@ -48,6 +49,8 @@ interface Answer {
   readonly commitAt: number
   answeredAt: number
 }
+
+const isRefused = ({ failures, fate }: TruthBody): boolean => failures > 0 || fate !== 'accepted'
 
 class Checker {
   readonly #folder: string
@@ -205,14 +208,22 @@ class Checker {
 
   /** From the confirmed commit to the first arrival, of what nothing but faults can delay. */
   *#waits(): Generator<readonly [from: number, to: number]> {
-    for (const { id, body } of this.#truth.values()) {
+    const waitsForOthers = this.#keysWithRefusals()
+    for (const { id, key, body } of this.#truth.values()) {
       const answer = this.#answers.get(`${body.boot} ${body.n}`)
-      if (answer?.what !== 'ok' || body.delayMs > 0 || body.failures > 0 || body.fate !== 'accepted') continue
+      if (answer?.what !== 'ok' || body.delayMs > 0 || isRefused(body)) continue
+      if (key !== null && waitsForOthers.has(key)) continue
       for (const destination of body.destinations) {
         const first = this.#record(id, destination).accepted[0]
         if (first !== undefined) yield [answer.answeredAt, first.at]
       }
     }
+  }
+
+  /** Whoever stands behind an event that is refused waits for its last attempt, with and without faults. */
+  #keysWithRefusals(): ReadonlySet<string> {
+    const lines = [...this.#truth.values()]
+    return new Set(lines.flatMap(({ key, body }) => (key !== null && isRefused(body) ? [key] : [])))
   }
 
   #record(event: string, destination: string): Record {

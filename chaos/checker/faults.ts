@@ -6,6 +6,11 @@ interface Window {
   to: number
 }
 
+export interface FaultEnd {
+  readonly at: number
+  readonly kind: string
+}
+
 const ALL = '*'
 
 export class Faults {
@@ -14,9 +19,9 @@ export class Faults {
   readonly #windows = new Map<string, Window[]>()
   readonly counts: Record<string, number> = {}
   readonly refused: Record<string, string> = {}
-  /** Faults that nobody planned: a process that stood still, or whose lanes others took. */
+  /** What processes noticed themselves: that they stood still, or that others took their lanes. */
   readonly observed: Record<string, number> = {}
-  readonly ends: number[] = []
+  readonly ends: FaultEnd[] = []
 
   constructor(aftermathMs: number) {
     this.#aftermathMs = aftermathMs
@@ -33,7 +38,7 @@ export class Faults {
       window.to = at
       if (what === 'missed') return
       this.counts[kind] = (this.counts[kind] ?? 0) + 1
-      this.ends.push(at)
+      this.ends.push({ at, kind })
       return
     }
     // Until its end is known it lasts.

@@ -1,9 +1,12 @@
 /** How long after a fault its backlog was gone. */
+import type { FaultEnd } from './faults.ts'
 
 export interface Recovery {
   readonly p50: number
   readonly p99: number
   readonly max: number
+  /** The longest of each kind of fault. */
+  readonly byKind: Readonly<Record<string, number>>
 }
 
 const percentile = (sorted: readonly number[], share: number): number =>
@@ -25,15 +28,19 @@ const lowerBound = (sorted: readonly number[], value: number): number => {
  * longer; that is counted against both.
  */
 export const recoveryOf = (
-  ends: readonly number[],
+  ends: readonly FaultEnd[],
   waits: Iterable<readonly [from: number, to: number]>,
 ): Recovery => {
-  const sorted = ends.toSorted((a, b) => a - b)
+  const ordered = ends.toSorted((a, b) => a.at - b.at)
+  const sorted = ordered.map(({ at }) => at)
   const longest = sorted.map(() => 0)
   for (const [from, to] of waits) {
     for (let i = lowerBound(sorted, from); i < sorted.length && (sorted[i] as number) < to; i += 1)
       longest[i] = Math.max(longest[i] as number, to - (sorted[i] as number))
   }
+  const byKind: Record<string, number> = {}
+  for (const [i, { kind }] of ordered.entries())
+    byKind[kind] = Math.max(byKind[kind] ?? 0, longest[i] as number)
   const times = longest.toSorted((a, b) => a - b)
-  return { p50: percentile(times, 0.5), p99: percentile(times, 0.99), max: times.at(-1) ?? 0 }
+  return { p50: percentile(times, 0.5), p99: percentile(times, 0.99), max: times.at(-1) ?? 0, byKind }
 }

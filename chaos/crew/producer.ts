@@ -87,16 +87,21 @@ export class Producer {
     const draft = {
       destinations,
       delayMs: random.chance(0.06) ? random.whole(200, 1_500) : 0,
-      failures: random.chance(0.08) ? random.whole(1, 2) : random.chance(0.01) ? 1_000 : 0,
+      failures: random.chance(0.08) ? random.whole(1, 2) : random.chance(0.005) ? 1_000 : 0,
       fate: random.chance(0.015) ? ('refused' as const) : ('accepted' as const),
     }
     return {
       type,
       drafts: Array.from({ length: !idempotent && random.chance(0.1) ? 3 : 1 }, () => draft),
-      key: random.chance(0.75) ? this.#newKey(random.whole(0, KEYS - 1)) : null,
+      key: random.chance(0.75) ? this.#pickKey(draft.failures > 0 || draft.fate === 'refused') : null,
       idempotencyKey: idempotent ? this.#idempotencyKey() : null,
       rollsBack: random.chance(0.05),
     }
+  }
+
+  /** Refused ones hold up their keys; half of the keys never have any, and show how long faults alone do. */
+  #pickKey(refused: boolean): string {
+    return this.#newKey(this.#random.whole(0, refused ? KEYS / 2 - 1 : KEYS - 1))
   }
 
   #idempotencyKey(): string {

@@ -1,5 +1,5 @@
 /** The database of one run: a server of its own with nothing in it, or a file, on a small disk where that is possible. */
-import { existsSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { homeOfService, removeService, startService, stopService } from '../../scripts/services/index.ts'
 import type { Place, StoreKind } from '../crew/messages.ts'
@@ -91,6 +91,17 @@ export const migrate = async ({ place }: Arena, build: string | null): Promise<v
 export const setUp = async ({ place }: Arena): Promise<void> => {
   await using hand = await openHand(place)
   await hand.setUp()
+}
+
+/** Where the database is now: a server that was away may have come back elsewhere. */
+export const placeNow = async ({ place, server }: Arena): Promise<Place> =>
+  server === null ? place : { ...place, at: await startService(server) }
+
+/** What the server said itself, which tells how real a fault was. */
+export const keepServerLog = async ({ server }: Arena, folder: string): Promise<void> => {
+  const home = server === null ? null : await homeOfService(server)
+  const log = home === null ? null : join(home, 'server.log')
+  if (log !== null && existsSync(log)) copyFileSync(log, join(folder, 'server.log'))
 }
 
 export const closeArena = async ({ server, pooler, disk, place }: Arena): Promise<void> => {

@@ -1,4 +1,5 @@
 /** What is done to the database of a run by hand, beside the crew: its tables, a look, a fault. */
+import { randomBytes } from 'node:crypto'
 import type { LeftLine, TransitionLine, TruthLine } from '../logs.ts'
 
 export interface Hand extends AsyncDisposable {
@@ -6,7 +7,7 @@ export interface Hand extends AsyncDisposable {
   setUp(): Promise<void>
   /** Deliveries that are neither finished nor dead. */
   unfinished(): Promise<number>
-  /** A small write is confirmed. */
+  /** A write of some kilobytes is confirmed. */
   ping(): Promise<void>
   /** Ends some of the other connections on the server; how many. */
   killConnections(share: number): Promise<number>
@@ -20,6 +21,9 @@ export interface Hand extends AsyncDisposable {
 export type Row = Readonly<Record<string, unknown>>
 
 const PAGE = 5_000
+
+/** Different at every call, so that no server stores it in less. */
+export const filler = (): string => randomBytes(4_000).toString('hex')
 
 /** Pages of a table in the order of a column that grows. */
 export async function* pages<T>(

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import mysql from 'mysql2/promise'
 import {
+  filler,
   type Hand,
   leftOf,
   pages,
@@ -24,7 +25,7 @@ export const mysqlHand = (url: string): Hand => {
       await rows(`CREATE TABLE {prefix}transitions (number BIGINT AUTO_INCREMENT PRIMARY KEY, source VARCHAR(16) NOT NULL,
         op VARCHAR(16) NOT NULL, delivery VARCHAR(36) NOT NULL, event VARCHAR(36) NOT NULL,
         destination VARCHAR(64) NOT NULL, run INT NOT NULL, was INT, became INT, attempts_were INT, attempts INT)`)
-      await rows('CREATE TABLE {prefix}pings (at DATETIME NOT NULL)')
+      await rows('CREATE TABLE {prefix}pings (filler TEXT NOT NULL)')
       for (const { of, op, values } of triggers((column) => `LOWER(HEX(${column}))`)) {
         // Without a condition: an insert of no rows is how a trigger here does nothing.
         const only = op === 'update' ? 'WHERE OLD.status <> NEW.status OR OLD.attempts <> NEW.attempts' : ''
@@ -37,7 +38,7 @@ export const mysqlHand = (url: string): Hand => {
       return Number(row?.count)
     },
     async ping() {
-      await rows('INSERT INTO {prefix}pings VALUES (NOW())')
+      await rows('INSERT INTO {prefix}pings VALUES (?)', [filler()])
     },
     async killConnections(share) {
       const found = await rows(
@@ -60,7 +61,7 @@ export const mysqlHand = (url: string): Hand => {
       const connection = await pool.getConnection()
       try {
         await connection.query('START TRANSACTION WITH CONSISTENT SNAPSHOT')
-        await connection.query(`INSERT INTO ${PREFIX}pings VALUES (NOW())`)
+        await connection.query(`INSERT INTO ${PREFIX}pings VALUES ('')`)
         await pause(ms)
         await connection.query('COMMIT')
         connection.release()

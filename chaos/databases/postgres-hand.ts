@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import {
+  filler,
   type Hand,
   leftOf,
   pages,
@@ -28,7 +29,7 @@ export const postgresHand = (url: string): Hand => {
       await rows(`CREATE TABLE {schema}.transitions (number bigserial PRIMARY KEY, source text NOT NULL, op text NOT NULL,
         delivery text NOT NULL, event text NOT NULL, destination text NOT NULL, run integer NOT NULL,
         was integer, became integer, attempts_were integer, attempts integer)`)
-      await rows('CREATE TABLE {schema}.pings (at timestamptz NOT NULL)')
+      await rows('CREATE TABLE {schema}.pings (filler text NOT NULL)')
       for (const { of, op, values } of triggers((column) => `${column}::text`)) {
         const name = `chaos_${of}_${op}`
         await rows(`CREATE FUNCTION {schema}.${name}() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN
@@ -46,7 +47,7 @@ export const postgresHand = (url: string): Hand => {
       return Number(row?.count)
     },
     async ping() {
-      await rows('INSERT INTO {schema}.pings VALUES (now())')
+      await rows('INSERT INTO {schema}.pings VALUES ($1)', [filler()])
     },
     async killConnections(share) {
       const killed = await rows(
@@ -62,7 +63,7 @@ export const postgresHand = (url: string): Hand => {
       client.on('error', () => undefined)
       try {
         await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
-        await client.query(`INSERT INTO ${SCHEMA}.pings VALUES (now())`)
+        await client.query(`INSERT INTO ${SCHEMA}.pings VALUES ('')`)
         await pause(ms)
         await client.query('COMMIT')
         client.release()

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createOutbox } from '../../src/index.ts'
 import { type SqliteHandle, sqliteStore } from '../../src/stores/sqlite/index.ts'
 import {
+  filler,
   type Hand,
   leftOf,
   pages,
@@ -31,7 +32,7 @@ export const sqliteHand = (file: string): Hand => {
         exec(`CREATE TABLE {prefix}transitions (number INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL,
           op TEXT NOT NULL, delivery TEXT NOT NULL, event TEXT NOT NULL, destination TEXT NOT NULL, run INTEGER NOT NULL,
           was INTEGER, became INTEGER, attempts_were INTEGER, attempts INTEGER)`)
-        exec('CREATE TABLE {prefix}pings (at INTEGER NOT NULL)')
+        exec('CREATE TABLE {prefix}pings (filler TEXT NOT NULL)')
         for (const { of, op, values } of triggers((column) => `lower(hex(${column}))`)) {
           const when = op === 'update' ? 'WHEN OLD.status <> NEW.status OR OLD.attempts <> NEW.attempts' : ''
           exec(`CREATE TRIGGER {prefix}${of}_${op} AFTER ${op} ON {prefix}${of} FOR EACH ROW ${when} BEGIN
@@ -43,11 +44,11 @@ export const sqliteHand = (file: string): Hand => {
       const [row] = await rows('SELECT count(*) AS count FROM {prefix}deliveries WHERE status <> 3')
       return Number(row?.count)
     },
-    ping: () => within((tx) => void tx.prepare(`INSERT INTO ${PREFIX}pings VALUES (?)`).run(Date.now())),
+    ping: () => within((tx) => void tx.prepare(`INSERT INTO ${PREFIX}pings VALUES (?)`).run(filler())),
     killConnections: async () => 0,
     holdTransaction: (ms) =>
       within(async (tx) => {
-        tx.prepare(`INSERT INTO ${PREFIX}pings VALUES (?)`).run(Date.now())
+        tx.prepare(`INSERT INTO ${PREFIX}pings VALUES (?)`).run('')
         await pause(ms)
       }),
     truth: () =>

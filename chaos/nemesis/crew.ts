@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { startProxy, type Proxy as TcpProxy } from '../../test/databases/proxy.ts'
-import type { FromMember, MemberTask, ToMember } from '../crew/messages.ts'
+import type { FromMember, MemberTask, Place, ToMember } from '../crew/messages.ts'
 import type { NemesisTask } from './messages.ts'
 
 export interface Slot {
@@ -24,6 +24,8 @@ export const SLOTS: readonly Slot[] = [
 ]
 
 const STOP_WITHIN_MS = 20_000
+const READY_WITHIN_MS = 60_000
+const HAND = 'hand'
 
 interface Running {
   readonly child: ChildProcess
@@ -60,15 +62,24 @@ export class Crew {
     return this.#crashes
   }
 
+  /** Everybody reaches a server through a proxy of his own; what is done by hand, through one that nobody breaks. */
+  async openProxies(): Promise<Place> {
+    const { place, server } = this.#task.arena
+    if (server === null) return place
+    for (const { name } of SLOTS) this.proxies.set(name, await startProxy(place.at))
+    const byHand = await startProxy(place.at)
+    this.proxies.set(HAND, byHand)
+    this.redirect(place.at, this.#task.arena.pooler?.at ?? place.at)
+    return { ...place, at: byHand.url }
+  }
+
+  /** A server that was away may come back elsewhere, because somebody took its port. */
+  redirect(server: string, pooler: string): void {
+    const pooled = new Set(SLOTS.filter((slot) => slot.pooled).map(({ name }) => name))
+    for (const [name, proxy] of this.proxies) proxy.redirect(pooled.has(name) ? pooler : server)
+  }
+
   async begin(): Promise<void> {
-    const { arena } = this.#task
-    if (arena.server !== null) {
-      for (const { name, pooled } of SLOTS)
-        this.proxies.set(
-          name,
-          await startProxy(pooled ? (arena.pooler?.at ?? arena.place.at) : arena.place.at),
-        )
-    }
     await this.startSink()
     await Promise.all(SLOTS.map((slot) => this.start(slot)))
   }
@@ -128,7 +139,12 @@ export class Crew {
       this.#forget(name)
       this.#crashes.push(`${task.boot} ended with ${signal ?? code}`)
     })
+    const late = setTimeout(() => {
+      this.#crashes.push(`${task.boot} was not ready within ${READY_WITHIN_MS} ms`)
+      child.kill('SIGKILL')
+    }, READY_WITHIN_MS)
     await this.#told(running, 'ready')
+    clearTimeout(late)
   }
 
   signal(name: string, signal: NodeJS.Signals): void {

@@ -84,16 +84,22 @@ const silence: Fault = {
   },
 }
 
+/** The server, and the pooler that may have to be told where it is now. */
+const bringUp = async ({ task, crew }: World): Promise<void> => {
+  const { server, pooler } = task.arena
+  const at = await startService(server as string)
+  crew.redirect(at, pooler === null ? at : await startService(pooler.name))
+}
+
 const killDatabase: Fault = {
   kind: 'kill-database',
   refusal: needsServer,
-  aim: ({ task, random }) => ({
+  aim: (world) => ({
     hits: 'all',
     act: async () => {
-      const server = task.arena.server as string
-      await killService(server)
-      await pause(random.whole(0, 1_500))
-      await startService(server)
+      await killService(world.task.arena.server as string)
+      await pause(world.random.whole(0, 1_500))
+      await bringUp(world)
     },
   }),
 }
@@ -101,13 +107,12 @@ const killDatabase: Fault = {
 const restartPooler: Fault = {
   kind: 'restart-pooler',
   refusal: ({ task }) => (task.arena.pooler === null ? 'there is no pooler in front of this store' : null),
-  aim: ({ task, random }) => ({
+  aim: (world) => ({
     hits: SLOTS.filter(({ pooled }) => pooled).map(({ name }) => name),
     act: async () => {
-      const name = task.arena.pooler?.name as string
-      await killService(name)
-      await pause(random.whole(0, 1_000))
-      await startService(name)
+      await killService(world.task.arena.pooler?.name as string)
+      await pause(world.random.whole(0, 1_000))
+      await bringUp(world)
     },
   }),
 }
@@ -155,10 +160,19 @@ const answers = async ({ hand }: World): Promise<boolean> => {
 const bringBack = async (world: World): Promise<void> => {
   const { server } = world.task.arena
   if (server === null) return
-  await startService(server)
+  await bringUp(world)
   if (await answers(world)) return
   await killService(server)
-  await startService(server)
+  await bringUp(world)
+}
+
+const FULL_WITHIN_MS = 5_000
+
+/** Writes until something is refused, because servers keep some room for themselves. */
+const untilFull = async (world: World): Promise<boolean> => {
+  const deadline = performance.now() + FULL_WITHIN_MS
+  while (performance.now() < deadline) if (!(await answers(world))) return true
+  return false
 }
 
 const fullDisk: Fault = {
@@ -168,13 +182,16 @@ const fullDisk: Fault = {
     hits: 'all',
     act: async () => {
       const disk = world.task.arena.disk as Disk
+      let full = false
       fillDisk(disk)
       try {
-        await pause(world.random.whole(2_000, 5_000))
+        full = await untilFull(world)
+        if (full) await pause(world.random.whole(1_000, 4_000))
       } finally {
         freeDisk(disk)
         await bringBack(world)
       }
+      if (!full) throw new Missed('everything still fitted')
     },
   }),
 }

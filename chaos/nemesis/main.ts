@@ -88,7 +88,7 @@ const drained = async (world: World): Promise<boolean> => {
   return false
 }
 
-await using hand = await openHand(task.arena.place)
+await using hand = await openHand(await crew.openProxies())
 const world: World = { task, crew, hand, random, busy: new Set(), clock: await findClock() }
 const usable = [...processFaults, ...databaseFaults, ...(task.previous === null ? [] : versionFaults)].filter(
   (fault) => {

@@ -47,20 +47,29 @@ const stopWorker: Fault = {
   },
 }
 
-const free = ({ busy }: World): Slot[] => SLOTS.filter(({ name }) => !busy.has(name))
+/** Two at a time, as many deployments do; whoever another fault has in its hands is left out. */
+const roll = async (world: World, restart: (slot: Slot) => Promise<void>): Promise<void> => {
+  const waiting = SLOTS.filter(({ name }) => !world.busy.has(name))
+  while (waiting.length > 0) {
+    const pair = waiting.splice(0, 2)
+    await holding(
+      world,
+      pair.map(({ name }) => name),
+      async () => void (await Promise.all(pair.map(restart))),
+    )
+  }
+}
 
 /** Each ends as a deployment would end it, so nothing may come twice because of it. */
 const rollingRestart: Fault = {
   kind: 'rolling-restart',
   aim: (world) => ({
     hits: [],
-    act: async () => {
-      for (const slot of free(world))
-        await holding(world, [slot.name], async () => {
-          await world.crew.stop(slot.name)
-          await world.crew.start(slot)
-        })
-    },
+    act: () =>
+      roll(world, async (slot) => {
+        await world.crew.stop(slot.name)
+        await world.crew.start(slot)
+      }),
   }),
 }
 
@@ -69,16 +78,13 @@ const mixedVersions: Fault = {
   kind: 'mixed-versions',
   aim: (world) => {
     const { previous } = world.task
-    if (previous === null) return null
     return {
       hits: [],
-      act: async () => {
-        for (const slot of free(world))
-          await holding(world, [slot.name], async () => {
-            await world.crew.stop(slot.name)
-            await world.crew.start(slot, {}, world.random.chance(0.5) ? previous : null)
-          })
-      },
+      act: () =>
+        roll(world, async (slot) => {
+          await world.crew.stop(slot.name)
+          await world.crew.start(slot, {}, world.random.chance(0.5) ? previous : null)
+        }),
     }
   },
 }
