@@ -10,7 +10,6 @@ const config: KnipConfig = {
     'demo/**/*.ts',
     'bench/**/*.ts',
     'simulator/**/*.ts',
-    'chaos/main.ts',
     'chaos/{crew/sink,crew/member,nemesis/main,checker/main}.ts',
     'test/nodes/**/*.ts',
   ],
@@ -19,6 +18,8 @@ const config: KnipConfig = {
   // scripts/check.ts runs it by its other name, attw.
   // graphile-worker and pg-boss are installed by bench/peers alone.
   ignoreDependencies: ['@arethetypeswrong/cli', 'graphile-worker', 'pg-boss'],
+  // Of the system, where there are any.
+  ignoreBinaries: ['mount', 'umount'],
   // test/nodes has its own package.json for the peers that Node 20 cannot install.
   rules: { optionalPeerDependencies: 'off' },
 }

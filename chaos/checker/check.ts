@@ -2,9 +2,8 @@
  * The offline checker: reads what a run left behind and says what of design's promises did not hold. It streams;
  * what it keeps in memory are one small record per event and destination.
  */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { DELIVERY_STATUS } from '../../src/core/model/delivery.ts'
+import { readFacts } from '../folders.ts'
 import {
   type FaultLine,
   FILES,
@@ -65,7 +64,7 @@ class Checker {
 
   constructor(folder: string) {
     this.#folder = folder
-    this.#facts = JSON.parse(readFileSync(join(folder, FILES.run), 'utf8')) as RunFacts
+    this.#facts = readFacts(folder)
     this.#faults = new Faults(this.#facts.aftermathMs)
   }
 

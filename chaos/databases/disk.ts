@@ -34,18 +34,19 @@ export const unmountDisk = ({ folder }: Disk): void => {
   rmSync(folder, { recursive: true, force: true })
 }
 
-const resize = ({ folder }: Disk, sizeBytes: number): void => {
-  const problem = mount('-o', `remount,size=${sizeBytes}`, folder)
-  if (problem !== null) throw new Error(problem)
-}
+const resize = ({ folder }: Disk, sizeBytes: number): string | null =>
+  mount('-o', `remount,size=${sizeBytes}`, folder)
 
-/** From now on nothing fits any more. */
-export const fillDisk = (disk: Disk): void => {
+/** From now on nothing fits any more; or why that is not so. Somebody may have written more meanwhile. */
+export const fillDisk = (disk: Disk): string | null => {
   const { blocks, bfree, bsize } = statfsSync(disk.folder)
-  resize(disk, (blocks - bfree) * bsize + SLACK_BYTES)
+  return resize(disk, (blocks - bfree) * bsize + SLACK_BYTES)
 }
 
-export const freeDisk = (disk: Disk): void => resize(disk, disk.sizeBytes)
+export const freeDisk = (disk: Disk): void => {
+  const problem = resize(disk, disk.sizeBytes)
+  if (problem !== null) throw new Error(`the disk of the run cannot be made larger again: ${problem}`)
+}
 
 /** Room for the server's own files and for what a run of so many minutes stores. */
 export const diskBytes = (minutes: number): number => Math.round((768 + 48 * minutes) * MB)

@@ -26,7 +26,9 @@ const killConnections: Fault = {
   aim: ({ hand, random }) => ({
     hits: 'all',
     act: async () => {
-      if ((await hand.killConnections(random.between(0.3, 1))) === 0) throw new Missed('nobody was connected')
+      // Another fault may have taken the server away.
+      const killed = await hand.killConnections(random.between(0.3, 1)).catch(() => 0)
+      if (killed === 0) throw new Missed('nobody was connected')
     },
   }),
 }
@@ -183,7 +185,8 @@ const fullDisk: Fault = {
     act: async () => {
       const disk = world.task.arena.disk as Disk
       let full = false
-      fillDisk(disk)
+      const problem = fillDisk(disk)
+      if (problem !== null) throw new Missed(problem)
       try {
         full = await untilFull(world)
         if (full) await pause(world.random.whole(1_000, 4_000))
