@@ -7,13 +7,18 @@ import { FILES, type RunFacts } from './logs.ts'
 const KEPT = 8
 const HOME = join(ROOT, '.chaos')
 
+/** Runs that share their servers wait for each other. */
+export const lockOf = (label: string): string => {
+  mkdirSync(HOME, { recursive: true })
+  return join(HOME, `${label}.lock`)
+}
+
 /** Names begin with the time, so they sort by it. */
 export const createFolder = (seed: number, store: string): string => {
   const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '')
   mkdirSync(HOME, { recursive: true })
-  const old = readdirSync(HOME)
-    .toSorted()
-    .slice(0, 1 - KEPT)
+  const runs = readdirSync(HOME).filter((name) => /^\d{4}-/.test(name))
+  const old = runs.toSorted().slice(0, 1 - KEPT)
   for (const name of old) rmSync(join(HOME, name), { recursive: true, force: true })
   const folder = join(HOME, `${stamp}-${store}-${seed}`)
   mkdirSync(folder)

@@ -4,6 +4,7 @@ import { closeSync, openSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { withLock } from '../scripts/services/lock.ts'
 import type { Verdict } from './checker/verdict.ts'
 import type { StoreKind } from './crew/messages.ts'
 import {
@@ -16,7 +17,7 @@ import {
   placeNow,
   setUp,
 } from './databases/arena.ts'
-import { createFolder, writeFacts } from './folders.ts'
+import { createFolder, lockOf, writeFacts } from './folders.ts'
 import { FILES, Log, type RunFacts } from './logs.ts'
 import type { FromNemesis, NemesisTask } from './nemesis/messages.ts'
 
@@ -98,7 +99,14 @@ const keepDatabase = async (folder: string, arena: Arena): Promise<void> => {
   await keep(folder, FILES.left, hand.left())
 }
 
-export const runChaos = async (options: RunOptions): Promise<RunResult> => {
+export const runChaos = async (options: RunOptions): Promise<RunResult> =>
+  await withLock(
+    lockOf(options.label),
+    async () => await runAlone(options),
+    (pid) => console.error(`Waiting for process ${pid}, which uses the same servers.`),
+  )
+
+const runAlone = async (options: RunOptions): Promise<RunResult> => {
   const { store, seed, minutes, destinations, label } = options
   const folder = createFolder(seed, store)
   const facts: RunFacts = {

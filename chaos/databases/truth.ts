@@ -1,4 +1,5 @@
 /** Writes what was published into a table of the application's own, in the same transaction. */
+import { setTimeout as pause } from 'node:timers/promises'
 import type { MysqlHandle } from '../../src/stores/mysql/index.ts'
 import type { PostgresHandle } from '../../src/stores/postgres/index.ts'
 import type { SqliteHandle } from '../../src/stores/sqlite/index.ts'
@@ -24,6 +25,24 @@ const writeRow = async (kind: StoreKind, tx: unknown, row: Row): Promise<boolean
   return (header as { readonly affectedRows: number }).affectedRows > 0
 }
 
+/** A connection may fall silent; whoever waits for an answer to a statement of his own says himself for how long. */
+const ANSWER_WITHIN_MS = 4_000
+
+const answered = async <T>(work: Promise<T>): Promise<T> => {
+  const timer = new AbortController()
+  const late = pause(ANSWER_WITHIN_MS, null, { signal: timer.signal }).then(() => {
+    throw new Error('the truth was not written in time')
+  })
+  // Whichever of the two loses, nobody hears it.
+  work.catch(() => undefined)
+  late.catch(() => undefined)
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    timer.abort()
+  }
+}
+
 /** The ids of what is new. */
 export const writeTruth = async (
   kind: StoreKind,
@@ -33,7 +52,8 @@ export const writeTruth = async (
 ): Promise<string[]> => {
   const written: string[] = []
   for (const { id, key, position, body } of lines) {
-    if (await writeRow(kind, tx, [id, key, position, once, JSON.stringify(body)])) written.push(id)
+    const row: Row = [id, key, position, once, JSON.stringify(body)]
+    if (await answered(writeRow(kind, tx, row))) written.push(id)
   }
   return written
 }

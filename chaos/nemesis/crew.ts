@@ -41,6 +41,8 @@ export class Crew {
   readonly proxies = new Map<string, TcpProxy>()
   #sink: ChildProcess | null = null
   #sinkPort = 0
+  /** Nobody produces any more, not even who is started now. */
+  #quiet = false
   /** Of processes that have ended. */
   #past = { committed: 0, done: 0 }
   readonly #crashes: string[] = []
@@ -119,7 +121,7 @@ export class Crew {
       place: { kind: arena.place.kind, at: this.proxies.get(name)?.url ?? arena.place.at },
       sinkPort: this.#sinkPort,
       destinations,
-      produces,
+      produces: produces && !this.#quiet,
       serves,
       leaseMs,
       maxAttempts,
@@ -186,11 +188,21 @@ export class Crew {
     await Promise.all(SLOTS.filter(({ name }) => !this.#running.has(name)).map((slot) => this.start(slot)))
   }
 
+  /** Whoever waits for ever for the end of a transaction is killed, and has crashed as far as the verdict goes. */
   async stopProducing(): Promise<void> {
+    this.#quiet = true
     const producing = SLOTS.filter(({ produces }) => produces)
     await Promise.all(
-      producing.map(({ name }) => this.ask(name, { kind: 'stop-producing' }, 'stopped-producing')),
+      producing.map(async ({ name }) => {
+        const late = setTimeout(() => {
+          this.#crashes.push(`${name} did not stop producing within ${STOP_WITHIN_MS} ms`)
+          this.signal(name, 'SIGKILL')
+        }, STOP_WITHIN_MS)
+        await this.ask(name, { kind: 'stop-producing' }, 'stopped-producing')
+        clearTimeout(late)
+      }),
     )
+    await this.revive()
   }
 
   async end(): Promise<void> {
