@@ -8,9 +8,9 @@ const KEPT = 8
 const HOME = join(ROOT, '.chaos')
 
 /** Runs that share their servers wait for each other. */
-export const lockOf = (label: string): string => {
+export const lockOf = (label: string, store: string): string => {
   mkdirSync(HOME, { recursive: true })
-  return join(HOME, `${label}.lock`)
+  return join(HOME, `${label}-${store}.lock`)
 }
 
 /** Names begin with the time, so they sort by it. */

@@ -101,7 +101,7 @@ const keepDatabase = async (folder: string, arena: Arena): Promise<void> => {
 
 export const runChaos = async (options: RunOptions): Promise<RunResult> =>
   await withLock(
-    lockOf(options.label),
+    lockOf(options.label, options.store),
     async () => await runAlone(options),
     (pid) => console.error(`Waiting for process ${pid}, which uses the same servers.`),
   )

@@ -49,9 +49,9 @@ const stopWorker: Fault = {
 
 /** Two at a time, as many deployments do; whoever another fault has in its hands is left out. */
 const roll = async (world: World, restart: (slot: Slot) => Promise<void>): Promise<void> => {
-  const waiting = SLOTS.filter(({ name }) => !world.busy.has(name))
+  const waiting = [...SLOTS]
   while (waiting.length > 0) {
-    const pair = waiting.splice(0, 2)
+    const pair = waiting.splice(0, 2).filter(({ name }) => !world.busy.has(name))
     await holding(
       world,
       pair.map(({ name }) => name),
