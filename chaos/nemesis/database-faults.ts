@@ -23,14 +23,17 @@ const within = async (ms: number, happens: Promise<unknown>, what: string): Prom
 const killConnections: Fault = {
   kind: 'kill-connections',
   refusal: needsServer,
-  aim: ({ hand, random }) => ({
-    hits: 'all',
-    act: async () => {
-      // Another fault may have taken the server away.
-      const killed = await hand.killConnections(random.between(0.3, 1)).catch(() => 0)
-      if (killed === 0) throw new Missed('nobody was connected')
-    },
-  }),
+  aim: ({ hand, random }) => {
+    const share = random.between(0.3, 1)
+    return {
+      hits: 'all',
+      act: async () => {
+        // Another fault may have taken the server away.
+        const killed = await hand.killConnections(share).catch(() => 0)
+        if (killed === 0) throw new Missed('nobody was connected')
+      },
+    }
+  },
 }
 
 /** On one connection, at the moment at which it matters most. */
@@ -96,27 +99,34 @@ const bringUp = async ({ task, crew }: World): Promise<void> => {
 const killDatabase: Fault = {
   kind: 'kill-database',
   refusal: needsServer,
-  aim: (world) => ({
-    hits: 'all',
-    act: async () => {
-      await killService(world.task.arena.server as string)
-      await pause(world.random.whole(0, 1_500))
-      await bringUp(world)
-    },
-  }),
+  aim: (world) => {
+    const awayMs = world.random.whole(0, 1_500)
+    return {
+      hits: 'all',
+      detail: `for ${awayMs} ms and its start`,
+      act: async () => {
+        await killService(world.task.arena.server as string)
+        await pause(awayMs)
+        await bringUp(world)
+      },
+    }
+  },
 }
 
 const restartPooler: Fault = {
   kind: 'restart-pooler',
   refusal: ({ task }) => (task.arena.pooler === null ? 'there is no pooler in front of this store' : null),
-  aim: (world) => ({
-    hits: SLOTS.filter(({ pooled }) => pooled).map(({ name }) => name),
-    act: async () => {
-      await killService(world.task.arena.pooler?.name as string)
-      await pause(world.random.whole(0, 1_000))
-      await bringUp(world)
-    },
-  }),
+  aim: (world) => {
+    const awayMs = world.random.whole(0, 1_000)
+    return {
+      hits: SLOTS.filter(({ pooled }) => pooled).map(({ name }) => name),
+      act: async () => {
+        await killService(world.task.arena.pooler?.name as string)
+        await pause(awayMs)
+        await bringUp(world)
+      },
+    }
+  },
 }
 
 /** On SQLite a transaction that writes keeps all others waiting, so leases may run out. */
@@ -180,23 +190,27 @@ const untilFull = async (world: World): Promise<boolean> => {
 const fullDisk: Fault = {
   kind: 'full-disk',
   refusal: ({ task }) => (typeof task.arena.disk === 'string' ? task.arena.disk : null),
-  aim: (world) => ({
-    hits: 'all',
-    act: async () => {
-      const disk = world.task.arena.disk as Disk
-      let full = false
-      const problem = fillDisk(disk)
-      if (problem !== null) throw new Missed(problem)
-      try {
-        full = await untilFull(world)
-        if (full) await pause(world.random.whole(1_000, 4_000))
-      } finally {
-        freeDisk(disk)
-        await bringBack(world)
-      }
-      if (!full) throw new Missed('everything still fitted')
-    },
-  }),
+  aim: (world) => {
+    const fullMs = world.random.whole(1_000, 4_000)
+    return {
+      hits: 'all',
+      detail: `for ${fullMs} ms`,
+      act: async () => {
+        const disk = world.task.arena.disk as Disk
+        let full = false
+        const problem = fillDisk(disk)
+        if (problem !== null) throw new Missed(problem)
+        try {
+          full = await untilFull(world)
+          if (full) await pause(fullMs)
+        } finally {
+          freeDisk(disk)
+          await bringBack(world)
+        }
+        if (!full) throw new Missed('everything still fitted')
+      },
+    }
+  },
 }
 
 export const databaseFaults: readonly Fault[] = [

@@ -28,7 +28,7 @@ export interface Fault {
   readonly kind: string
   /** Why this machine or store cannot have it; null when it can. */
   refusal?(world: World): string | null
-  /** Chooses a victim; null when there is none just now. */
+  /** Chooses a victim and everything else that is up to chance; null when there is nobody just now. */
   aim(world: World): Strike | null
 }
 

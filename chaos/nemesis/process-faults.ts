@@ -78,12 +78,14 @@ const mixedVersions: Fault = {
   kind: 'mixed-versions',
   aim: (world) => {
     const { previous } = world.task
+    const older = new Set(SLOTS.filter(() => world.random.chance(0.5)).map(({ name }) => name))
     return {
       hits: [],
+      detail: `older: ${[...older].join(', ')}`,
       act: () =>
         roll(world, async (slot) => {
           await world.crew.stop(slot.name)
-          await world.crew.start(slot, {}, world.random.chance(0.5) ? previous : null)
+          await world.crew.start(slot, {}, older.has(slot.name) ? previous : null)
         }),
     }
   },
@@ -123,14 +125,18 @@ const clockShift: Fault = {
 /** The destination itself goes away; answers to what it has stored are lost. */
 const killSink: Fault = {
   kind: 'kill-sink',
-  aim: (world) => ({
-    hits: 'all',
-    act: async () => {
-      await world.crew.killSink()
-      await pause(world.random.whole(100, 1_500))
-      await world.crew.startSink()
-    },
-  }),
+  aim: ({ crew, random }) => {
+    const awayMs = random.whole(100, 1_500)
+    return {
+      hits: 'all',
+      detail: `for ${awayMs} ms`,
+      act: async () => {
+        await crew.killSink()
+        await pause(awayMs)
+        await crew.startSink()
+      },
+    }
+  },
 }
 
 export const processFaults: readonly Fault[] = [
