@@ -10,13 +10,16 @@ const config: KnipConfig = {
     'demo/**/*.ts',
     'bench/**/*.ts',
     'simulator/**/*.ts',
+    'chaos/{crew/sink,crew/member,nemesis/main,checker/main}.ts',
     'test/nodes/**/*.ts',
   ],
-  project: ['{src,test,scripts,demo,bench,simulator}/**/*.{ts,mjs}'],
+  project: ['{src,test,scripts,demo,bench,simulator,chaos}/**/*.{ts,mjs}'],
   ignoreExportsUsedInFile: true,
   // scripts/check.ts runs it by its other name, attw.
   // graphile-worker and pg-boss are installed by bench/peers alone.
   ignoreDependencies: ['@arethetypeswrong/cli', 'graphile-worker', 'pg-boss'],
+  // Of the system, where there are any.
+  ignoreBinaries: ['mount', 'umount'],
   // test/nodes has its own package.json for the peers that Node 20 cannot install.
   rules: { optionalPeerDependencies: 'off' },
 }

@@ -1,7 +1,9 @@
 /** Services for tests, from code. A server that the environment names is used as it is; others are started. */
+import { join } from 'node:path'
 import { serviceOf } from './catalogue.ts'
 import { chooseEngine } from './choose-engine.ts'
 import type { Engine } from './engine.ts'
+import { findFolder } from './folder.ts'
 import { ServicesError } from './service.ts'
 
 const engine = async (): Promise<Engine> => await chooseEngine(console.error)
@@ -41,4 +43,22 @@ export const startService = async (name: string): Promise<string> => {
 export const killService = async (name: string): Promise<void> => {
   mustBeOurs(name)
   await (await engine()).kill(name)
+}
+
+/** Stops it, and forgets what it stored. */
+export const removeService = async (name: string): Promise<void> => {
+  mustBeOurs(name)
+  await (await engine()).down([name], true)
+}
+
+/** Stops it; it keeps what it stored. */
+export const stopService = async (name: string): Promise<void> => {
+  mustBeOurs(name)
+  await (await engine()).down([name], false)
+}
+
+/** Where a server keeps its files on this machine; null when it runs in a container. */
+export const homeOfService = async (name: string): Promise<string | null> => {
+  const { kind } = await engine()
+  return kind === 'processes' ? join(findFolder(console.error), name) : null
 }

@@ -16,7 +16,7 @@ interface Pair {
   /** Carries nothing any more, and neither end hears of the other's. */
   silent: boolean
   /** The client sent the awaited text: whatever the server answers does not arrive. */
-  doomed: boolean
+  doom: Trap | null
 }
 
 interface Target {
@@ -27,6 +27,8 @@ interface Target {
 interface Trap {
   readonly text: string
   readonly when: 'before' | 'after'
+  /** `silence`: neither end hears that the connection carries nothing any more. */
+  readonly how: 'cut' | 'silence'
   readonly sprung: () => void
 }
 
@@ -51,6 +53,10 @@ export interface Proxy extends AsyncDisposable {
    * after the server has answered it, without the client hearing the answer. Resolves when that has happened.
    */
   cutAt(text: string, when: Trap['when']): Promise<void>
+  /** Like `cutAt`, but the connection stays half open: it carries nothing any more, and does not end. */
+  silenceAt(text: string, when: Trap['when']): Promise<void>
+  /** What was asked of `cutAt` or `silenceAt` and has not happened yet does not happen. */
+  disarm(): void
   /** Called with everything that clients send from now on; connections are counted from one. */
   onSent(listener: (connection: number, data: string) => void): void
 }
@@ -98,10 +104,14 @@ class TcpProxy {
     for (const pair of this.#pairs) reset(pair)
   }
 
-  cutAt(text: string, when: Trap['when']): Promise<void> {
+  trapAt(text: string, when: Trap['when'], how: Trap['how']): Promise<void> {
     return new Promise((sprung) => {
-      this.#trap = { text, when, sprung }
+      this.#trap = { text, when, how, sprung }
     })
+  }
+
+  disarm(): void {
+    this.#trap = null
   }
 
   async close(): Promise<void> {
@@ -121,7 +131,7 @@ class TcpProxy {
       client,
       server,
       silent: this.#mode === 'silent',
-      doomed: false,
+      doom: null,
     }
     this.#pairs.add(pair)
     client.setNoDelay(true)
@@ -150,20 +160,27 @@ class TcpProxy {
     if (trap !== null && data.includes(trap.text)) {
       this.#trap = null
       if (trap.when === 'before') {
-        reset(pair)
-        trap.sprung()
+        this.#spring(pair, trap)
         return
       }
-      pair.doomed = true
-      pair.server.once('data', () => trap.sprung())
+      pair.doom = trap
     }
     pair.server.write(data)
   }
 
   #fromServer(pair: Pair, data: Buffer): void {
     if (pair.silent) return
-    if (pair.doomed) reset(pair)
-    else pair.client.write(data)
+    if (pair.doom === null) pair.client.write(data)
+    else this.#spring(pair, pair.doom)
+  }
+
+  #spring(pair: Pair, { how, sprung }: Trap): void {
+    if (how === 'cut') reset(pair)
+    else {
+      pair.silent = true
+      this.swallowed.add(pair.number)
+    }
+    sprung()
   }
 }
 
@@ -185,7 +202,9 @@ export const startProxy = async (serverUrl: string): Promise<Proxy> => {
     goSilent: () => proxy.set('silent'),
     redirect: (other) => proxy.redirect(targetOf(new URL(other))),
     cut: () => proxy.cut(),
-    cutAt: (text, when) => proxy.cutAt(text, when),
+    cutAt: (text, when) => proxy.trapAt(text, when, 'cut'),
+    silenceAt: (text, when) => proxy.trapAt(text, when, 'silence'),
+    disarm: () => proxy.disarm(),
     onSent: (listener) => {
       proxy.onSent = listener
     },

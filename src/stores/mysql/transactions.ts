@@ -120,7 +120,7 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
     if (known !== undefined) {
       const guard = (): void => checkScope(known.scope)
       guard()
-      return this.#executorOn(known.scope.open, guard)
+      return this.#executorOn(known.scope.open, guard, this.#database.options.queryTimeoutMs)
     }
     if (!isConnection(tx)) {
       throw new TransactionError(
@@ -130,7 +130,7 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
     }
     // Whether it is in a transaction is known with the first answer, and then not in one means never in one.
     const open: Open = { connection: tx, broken: false, gone: null }
-    return this.#executorOn(open, () => undefined)
+    return this.#executorOn(open, () => undefined, null)
   }
 
   inTransaction(tx: Tx): boolean | undefined {
@@ -139,7 +139,11 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
     return isConnection(tx) ? undefined : false
   }
 
-  #executorOn(open: Open, guard: () => void): SqlExecutor {
+  /**
+   * On a connection of our own an answer that does not come within `timeout` costs the connection; another's is
+   * not ours to end.
+   */
+  #executorOn(open: Open, guard: () => void, timeout: number | null): SqlExecutor {
     const { place, options } = this.#database
     const write = portableLiteral(carriesUnicode(open.connection))
     return {
@@ -149,7 +153,11 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
         try {
           const [result] = await watched(
             open,
-            open.connection.query({ sql: textOf({ sql, params }, write), rowsAsArray: false }),
+            open.connection.query({
+              sql: textOf({ sql, params }, write),
+              rowsAsArray: false,
+              ...(timeout === null ? {} : { timeout }),
+            }),
           )
           if (isHeader(result) && !saysInTransaction(result)) throw notInTransaction()
           return rowsOf(result)

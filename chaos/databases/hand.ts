@@ -1,0 +1,95 @@
+/** What is done to the database of a run by hand, beside the crew: its tables, a look, a fault. */
+import { randomBytes } from 'node:crypto'
+import type { LeftLine, TransitionLine, TruthLine } from '../logs.ts'
+
+export interface Hand extends AsyncDisposable {
+  /** After the migration: the truth, and triggers that note every transition. */
+  setUp(): Promise<void>
+  /** Deliveries that are neither finished nor dead. */
+  unfinished(): Promise<number>
+  /** A write of some kilobytes is confirmed. */
+  ping(): Promise<void>
+  /** Ends some of the other connections on the server; how many. */
+  killConnections(share: number): Promise<number>
+  /** Keeps a snapshot (on SQLite: the write lock) for so long. */
+  holdTransaction(ms: number): Promise<void>
+  truth(): AsyncIterable<TruthLine>
+  transitions(): AsyncIterable<TransitionLine>
+  left(): AsyncIterable<LeftLine>
+}
+
+export type Row = Readonly<Record<string, unknown>>
+
+const PAGE = 5_000
+
+/** Different at every call, so that no server stores it in less. */
+export const filler = (): string => randomBytes(4_000).toString('hex')
+
+/** Pages of a table in the order of a column that grows. */
+export async function* pages<T>(
+  read: (after: number, limit: number) => Promise<readonly Row[]>,
+  translate: (row: Row) => T,
+): AsyncGenerator<T> {
+  for (let after = 0; ; ) {
+    const rows = await read(after, PAGE)
+    for (const row of rows) yield translate(row)
+    if (rows.length < PAGE) return
+    after = Number(rows.at(-1)?.number)
+  }
+}
+
+const orNull = (value: unknown): number | null =>
+  value === null || value === undefined ? null : Number(value)
+
+export const truthOf = (row: Row): TruthLine => ({
+  id: String(row.id),
+  key: row.event_key === null ? null : String(row.event_key),
+  position: Number(row.position),
+  body: JSON.parse(String(row.body)) as TruthLine['body'],
+})
+
+export const transitionOf = (row: Row): TransitionLine => ({
+  of: row.source as TransitionLine['of'],
+  op: row.op as TransitionLine['op'],
+  delivery: String(row.delivery),
+  event: String(row.event),
+  destination: String(row.destination),
+  run: Number(row.run),
+  was: orNull(row.was),
+  is: orNull(row.became),
+  attemptsWere: orNull(row.attempts_were),
+  attempts: orNull(row.attempts),
+})
+
+export const leftOf = (row: Row): LeftLine => ({
+  event: String(row.event),
+  destination: String(row.destination),
+  status: Number(row.status),
+  attempts: Number(row.attempts),
+})
+
+/** Columns of the table that triggers write to, after its number. */
+export const TRANSITION_COLUMNS =
+  'source, op, delivery, event, destination, run, was, became, attempts_were, attempts'
+
+interface Trigger {
+  readonly of: 'deliveries' | 'finished'
+  readonly op: 'insert' | 'update' | 'delete'
+  /** What goes into the columns, as an expression over OLD and NEW; `id` makes text of an id. */
+  readonly values: string
+}
+
+/** One trigger per table and kind of change, in SQL that all databases here share. */
+export const triggers = (idText: (column: string) => string): Trigger[] =>
+  (['deliveries', 'finished'] as const).flatMap((of) =>
+    (['insert', 'update', 'delete'] as const).map((op) => {
+      const row = op === 'delete' ? 'OLD' : 'NEW'
+      const was = op === 'insert' ? 'NULL, ' : 'OLD.status, '
+      const is = op === 'delete' ? 'NULL, ' : 'NEW.status, '
+      const attemptsWere = op === 'insert' ? 'NULL, ' : 'OLD.attempts, '
+      const attempts = op === 'delete' ? 'NULL' : 'NEW.attempts'
+      const ids = `${idText(`${row}.id`)}, ${idText(`${row}.event_id`)}`
+      const values = `'${of}', '${op}', ${ids}, ${row}.destination, ${row}.run, ${was}${is}${attemptsWere}${attempts}`
+      return { of, op, values }
+    }),
+  )

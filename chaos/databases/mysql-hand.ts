@@ -1,0 +1,93 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import mysql from 'mysql2/promise'
+import {
+  filler,
+  type Hand,
+  leftOf,
+  pages,
+  type Row,
+  TRANSITION_COLUMNS,
+  transitionOf,
+  triggers,
+  truthOf,
+} from './hand.ts'
+import { PREFIX } from './stores.ts'
+
+export const mysqlHand = (url: string): Hand => {
+  const pool = mysql.createPool({ uri: url, connectionLimit: 3 })
+  const rows = async (sql: string, values: readonly unknown[] = []): Promise<readonly Row[]> =>
+    (await pool.query(sql.replaceAll('{prefix}', PREFIX), [...values]))[0] as unknown as Row[]
+
+  return {
+    async setUp() {
+      await rows(`CREATE TABLE {prefix}truth (number BIGINT AUTO_INCREMENT PRIMARY KEY, id VARCHAR(36) NOT NULL UNIQUE,
+        event_key VARCHAR(255), position INT NOT NULL, once VARCHAR(255) UNIQUE, body TEXT NOT NULL)`)
+      await rows(`CREATE TABLE {prefix}transitions (number BIGINT AUTO_INCREMENT PRIMARY KEY, source VARCHAR(16) NOT NULL,
+        op VARCHAR(16) NOT NULL, delivery VARCHAR(36) NOT NULL, event VARCHAR(36) NOT NULL,
+        destination VARCHAR(64) NOT NULL, run INT NOT NULL, was INT, became INT, attempts_were INT, attempts INT)`)
+      await rows('CREATE TABLE {prefix}pings (filler TEXT NOT NULL)')
+      for (const { of, op, values } of triggers((column) => `LOWER(HEX(${column}))`)) {
+        // Without a condition: an insert of no rows is how a trigger here does nothing.
+        const only = op === 'update' ? 'WHERE OLD.status <> NEW.status OR OLD.attempts <> NEW.attempts' : ''
+        await rows(`CREATE TRIGGER {prefix}${of}_${op} AFTER ${op.toUpperCase()} ON {prefix}${of} FOR EACH ROW
+          INSERT INTO {prefix}transitions (${TRANSITION_COLUMNS}) SELECT ${values} FROM DUAL ${only}`)
+      }
+    },
+    async unfinished() {
+      const [row] = await rows('SELECT COUNT(*) AS count FROM {prefix}deliveries WHERE status <> 3')
+      return Number(row?.count)
+    },
+    async ping() {
+      await rows('INSERT INTO {prefix}pings VALUES (?)', [filler()])
+    },
+    async killConnections(share) {
+      const found = await rows(
+        `SELECT id FROM information_schema.processlist
+         WHERE id <> CONNECTION_ID() AND user = SUBSTRING_INDEX(CURRENT_USER(), '@', 1) AND RAND() < ?`,
+        [share],
+      )
+      let killed = 0
+      for (const row of found) {
+        // It may have ended by itself meanwhile.
+        const ended = await rows(`KILL ${Number(row.id ?? row.ID)}`).then(
+          () => 1,
+          () => 0,
+        )
+        killed += ended
+      }
+      return killed
+    },
+    async holdTransaction(ms) {
+      const connection = await pool.getConnection()
+      try {
+        await connection.query('START TRANSACTION WITH CONSISTENT SNAPSHOT')
+        await connection.query(`INSERT INTO ${PREFIX}pings VALUES ('')`)
+        await pause(ms)
+        await connection.query('COMMIT')
+        connection.release()
+      } catch (error) {
+        connection.destroy()
+        throw error
+      }
+    },
+    truth: () =>
+      pages(
+        (after, limit) =>
+          rows('SELECT * FROM {prefix}truth WHERE number > ? ORDER BY number LIMIT ?', [after, limit]),
+        truthOf,
+      ),
+    transitions: () =>
+      pages(
+        (after, limit) =>
+          rows('SELECT * FROM {prefix}transitions WHERE number > ? ORDER BY number LIMIT ?', [after, limit]),
+        transitionOf,
+      ),
+    async *left() {
+      const found = await rows(
+        'SELECT LOWER(HEX(event_id)) AS event, destination, status, attempts FROM {prefix}deliveries',
+      )
+      yield* found.map(leftOf)
+    },
+    [Symbol.asyncDispose]: () => pool.end(),
+  }
+}

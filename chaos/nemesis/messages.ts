@@ -1,0 +1,26 @@
+/** What the run and its nemesis say to each other. */
+import type { Arena } from '../databases/arena.ts'
+
+export interface NemesisTask {
+  readonly folder: string
+  readonly arena: Arena
+  readonly seed: number
+  readonly minutes: number
+  readonly destinations: readonly string[]
+  readonly leaseMs: number
+  readonly maxAttempts: number
+  /** The folder of an older build that takes turns with this one; null without. */
+  readonly previous: string | null
+}
+
+export type FromNemesis =
+  | {
+      readonly kind: 'progress'
+      readonly phase: 'faults' | 'draining' | 'over'
+      readonly share: number
+      readonly committed: number
+      readonly done: number
+      readonly faults: number
+      readonly doing: string
+    }
+  | { readonly kind: 'over'; readonly drained: boolean; readonly crashes: readonly string[] }

@@ -1,0 +1,45 @@
+/** Connections to MySQL and MariaDB that fall silent: nobody hears that they are gone. */
+import { expect, it, onTestFinished } from 'vitest'
+import { createOutbox } from '../../src/index.ts'
+import { mysqlStore } from '../../src/stores/mysql/index.ts'
+import { dropTables, newPrefix } from '../stores/mysql-harness.ts'
+import { SERVERS } from '../stores/mysql-words.ts'
+import { serverUrl } from '../stores/servers.ts'
+import { startProxy } from './proxy.ts'
+
+/** Longer than a busy machine takes for a statement. */
+const TIMEOUT_MS = 1_500
+
+const tick = (n: number) => ({ type: 'tick', payload: { n } })
+
+it.each(SERVERS)(
+  '[39] on %s a publish over one of them times out, and the next one works',
+  { timeout: 60_000 },
+  async (server) => {
+    const prefix = newPrefix()
+    // After the proxy is closed: until then the server waits for a client that is gone.
+    onTestFinished(() => dropTables(server, prefix))
+    await using other = createOutbox({ store: mysqlStore({ connectionString: serverUrl(server), prefix }) })
+    await other.schema.migrate()
+    await using proxy = await startProxy(serverUrl(server))
+    const store = mysqlStore({ connectionString: proxy.url, prefix, queryTimeoutMs: TIMEOUT_MS })
+    const outbox = createOutbox({
+      store,
+      destinations: { sink: { events: ['*'] } },
+      serve: [],
+    })
+    await outbox.start()
+    const running = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, tick(1))
+      proxy.goSilent()
+      proxy.pass()
+      await outbox.publish(tx, tick(2))
+    })
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: true })
+    const id = await outbox.transaction((tx) => outbox.publish(tx, tick(3)))
+    await outbox.close()
+    // Others of its connections are silent too, so somebody else looks.
+    const { deliveries } = await other.inspect.list({ limit: 10 })
+    expect(deliveries.map(({ eventId }) => eventId)).toEqual([id])
+  },
+)
