@@ -26,7 +26,7 @@ MariaDB and MySQL, which are started when they do not run. The lease of lanes is
   --json       the figures as one JSON object in the last line
   --help       this text
 
-Exit code: 0 each takeover took at most the lease and one second, 1 it did not.
+Exit code: 0 each takeover took at most the lease and one second, 1 it did not, 2 the command was not understood.
 `
 
 const LEASE_MS = 2_000
@@ -35,14 +35,28 @@ const ALLOWED_MS = LEASE_MS + 1_000
 const KEYS = 500
 const DEADLINE_MS = 60_000
 
-const { values } = parseArgs({
-  options: { rounds: { type: 'string' }, json: { type: 'boolean' }, help: { type: 'boolean' } },
-})
-if (values.help) {
+const parse = () => {
+  try {
+    const options = {
+      rounds: { type: 'string' },
+      json: { type: 'boolean' },
+      help: { type: 'boolean' },
+    } as const
+    const { values } = parseArgs({ options, strict: true })
+    const rounds = Number(values.rounds ?? 5)
+    if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds must be a whole number from 1 on')
+    return { ...values, rounds }
+  } catch (error) {
+    console.error(`${(error as Error).message.split('. ')[0]}\n\n${HELP}`)
+    process.exit(2)
+  }
+}
+
+const { json, help, rounds } = parse()
+if (help) {
   process.stdout.write(HELP)
   process.exit(0)
 }
-const rounds = Number(values.rounds ?? 5)
 
 /** One of each key. */
 const eventsOf = (round: number): readonly Draft[] =>
@@ -109,6 +123,5 @@ console.log(
     ]),
   ]),
 )
-if (values.json)
-  console.log(JSON.stringify({ leaseMs: LEASE_MS, allowedMs: ALLOWED_MS, held, takeover: figures }))
+if (json) console.log(JSON.stringify({ leaseMs: LEASE_MS, allowedMs: ALLOWED_MS, held, takeover: figures }))
 process.exitCode = held ? 0 : 1

@@ -1,6 +1,17 @@
 /** The tests at the sizes that the documents name: minutes become an hour. `npm test` runs the same at reduced scale. */
 import { heading, mustRun } from './run.ts'
 
+const HELP = `npm run test:full
+
+All tests at the sizes that the documents name: 20,000 events while processes are killed, plans with up to a million
+rows, 2,000 simulated histories, takeovers, other Nodes. About an hour. It takes no options.
+`
+
+if (process.argv.length > 2) {
+  process.stdout.write(HELP)
+  process.exit(process.argv[2] === '--help' ? 0 : 2)
+}
+
 /** Rows of history under which plans are looked at. */
 const ROWS = [20_000, 100_000, 1_000_000]
 const SEEDS = '2000'

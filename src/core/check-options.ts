@@ -24,6 +24,7 @@ const OUTBOX_NAMES = namesOf({
   maxPayloadBytes: true,
   maxPayloadDepth: true,
   serve: true,
+  maintain: true,
   laneLeaseMs: true,
   laneRenewMs: true,
   keyOrder: true,
@@ -77,7 +78,14 @@ const BREAKER_NAMES = namesOf({
   maxOpenMs: true,
 } satisfies Record<keyof BreakerOptions, true>)
 
-const BOOLEANS = ['migrate', 'validate', 'validateJson', 'validateHeaders', 'pollerEnabled'] as const
+const BOOLEANS = [
+  'migrate',
+  'validate',
+  'validateJson',
+  'validateHeaders',
+  'pollerEnabled',
+  'maintain',
+] as const
 const RUNTIME_METHODS = ['wallNow', 'monotonicNow', 'random', 'randomBytes', 'schedule', 'yield']
 const TRANSACTIONS_METHODS = ['run', 'executor', 'inTransaction']
 /** Not all: metrics written for an older version, without the newest names, go on working. */

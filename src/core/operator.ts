@@ -37,7 +37,7 @@ export interface CleanupOptions {
   readonly before?: Date
   /** Most rows of each kind. Default 10,000; 1 to 1,000,000. */
   readonly limit?: number
-  /** Also dead ones. Default true, by their own retention unless `before` is given. */
+  /** Also dead ones: by their own retention, which is the default, or with `before` only if this is true. */
   readonly includeDead?: boolean
 }
 
@@ -253,7 +253,7 @@ const cleanupInSteps = async (
   for (let left = limit; left > 0 && more; left -= CLEANUP_STEP) {
     const step = await store.maintenance.cleanup({
       doneOlderThanMs: ageMs ?? options.retentionDoneHours * HOUR_MS,
-      deadOlderThanMs: given.includeDead === false ? null : deadMs,
+      deadOlderThanMs: (given.includeDead ?? given.before === undefined) ? deadMs : null,
       dedupOlderThanMs: options.retentionDedupHours * HOUR_MS,
       limit: Math.min(CLEANUP_STEP, left),
     })

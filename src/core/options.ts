@@ -74,6 +74,11 @@ export interface OutboxOptions<Tx, E> {
 
   /** Which destinations this process delivers to. Default: all declared ones. `[]` publishes only. */
   readonly serve?: readonly string[]
+  /**
+   * Look after the tables: cleanup, partitions, statistics, reconciling. Default: if it serves a destination. One process
+   * at a time does each of them, for all destinations.
+   */
+  readonly maintain?: boolean
   /** Lease of this process's lanes, in ms. Default 15,000; 1,000 to 300,000. */
   readonly laneLeaseMs?: number
   /** How often the lease is renewed, in ms. Default a third of the lease; at most half of it. */
@@ -236,6 +241,8 @@ export interface ResolvedOptions extends Readonly<Record<NumericOption, number>>
   readonly destinations: ReadonlyMap<string, ResolvedDestination>
   /** Null: all declared ones. */
   readonly serve: readonly string[] | null
+  /** Null: if it serves a destination. */
+  readonly maintain: boolean | null
 }
 
 export const boundedNumber = (
@@ -348,5 +355,6 @@ export const resolveOptions = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOpti
     onFailure: given.onFailure ?? null,
     destinations,
     serve: given.serve ?? null,
+    maintain: given.maintain ?? null,
   })
 }

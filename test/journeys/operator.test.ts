@@ -214,6 +214,37 @@ describe('cleaning', () => {
       expect(Math.max(done as number, events as number)).toBeLessThanOrEqual(10)
   })
 
+  it('is done by a process that serves nothing if it says so, and not by one that does not want to', async () => {
+    await using worker = cleaning({ maintain: false })
+    await using keeper = createTestOutbox({
+      database: worker.database,
+      clock: worker.runtime as never,
+      serve: [],
+      maintain: true,
+      retentionDoneHours: 1,
+      cleanupIntervalMs: 60_000,
+    })
+    await worker.outbox.start()
+    await worker.outbox.transaction((tx) => worker.outbox.publish(tx, event('kept')))
+    await worker.drain()
+    await worker.advance(2 * 3_600_000)
+    expect(await worker.deliveries()).toHaveLength(1)
+    await keeper.outbox.start()
+    await keeper.advance(120_000)
+    expect(await worker.deliveries()).toEqual([])
+  })
+
+  it('with a time of its own leaves dead letters alone unless they are named', async () => {
+    await using t = cleaning()
+    await t.outbox.start()
+    await t.outbox.transaction((tx) => t.outbox.publish(tx, { type: 'bad', payload: 1 }))
+    await t.drain()
+    await t.advance(1_000)
+    const before = new Date(t.runtime.wallNow())
+    expect(await t.outbox.operator.cleanup({ before })).toMatchObject({ dead: 0 })
+    expect(await t.outbox.operator.cleanup({ before, includeDead: true })).toMatchObject({ dead: 1 })
+  })
+
   it('[43] counts from the end of a delivery, so a late commit of an old transaction is never removed unseen', async () => {
     await using t = cleaning({ serve: [] })
     await t.outbox.start()

@@ -208,6 +208,31 @@ describe.each(SERVERS)('%s: the schema', (server) => {
     await expect(world.hand.query(change)).rejects.toMatchObject({ sqlState: expect.any(String) })
   })
 
+  it.each([undefined, 'utf8mb4_unicode_ci', 'utf8mb4_bin', 'latin1_swedish_ci'])(
+    'answers the questions of an operator over a connection with the collation %s',
+    async (charset) => {
+      const me = await world.t.worker()
+      const published = await world.t.publish()
+      await world.t.dead(published, me.right)
+      const uri = serverUrl(server)
+      const connection = await mysql.createConnection({ uri, ...(charset === undefined ? {} : { charset }) })
+      try {
+        const all = world.table('all')
+        const ask = async (where: string) =>
+          (await rowsOf(connection, `SELECT event_id FROM ${all} WHERE ${where}`)).length
+        expect(await ask(`status = 'dead'`)).toBe(1)
+        expect(await ask(`status IN ('retry', 'dead') ORDER BY available_at`)).toBe(1)
+        expect(
+          await ask(`event_id = '${published.event.id}' AND delivery_id = '${published.delivery.id}'`),
+        ).toBe(1)
+        const [rows] = await connection.execute(`SELECT event_id FROM ${all} WHERE status = ?`, ['dead'])
+        expect(rows).toHaveLength(1)
+      } finally {
+        await connection.end()
+      }
+    },
+  )
+
   it('shows unfinished and finished work in one view, with times that people read', async () => {
     const { t } = world
     const me = await t.worker()

@@ -39,7 +39,7 @@ it('stores one unrouted event that any worker can expand', async () => {
 })
 
 it('computes the lane as the library does', async () => {
-  for (const key of ['', 'a', 'customer-17', 'é', '漢字', '🙂', 'x'.repeat(300)]) {
+  for (const key of ['', 'a', 'customer-17', 'é', '漢字', '🙂', 'x'.repeat(255)]) {
     const id = await call(`'t', '1'::json, key => $1`, [key])
     const detail = await world.t.store.inspection.event(id)
     expect(detail?.deliveries[0]?.lane).toBe(laneOf(key))
@@ -97,4 +97,15 @@ it.each([
   "delay => '9000 years'",
 ])('refuses %s: a time that no reader can hold would be in the way of all other rows', async (argument) => {
   await expect(call(`'t', '1'::json, ${argument}`)).rejects.toMatchObject({ code: '22008' })
+})
+
+it.each([
+  [`'t', '1'::json, version => 0`],
+  [`'order.*', '1'::json`],
+  [`'t', '1'::json, headers => '[]'`],
+  [`'t', '1'::json, headers => '{"a":1}'`],
+  [`'t', '1'::json, key => repeat('x', 256)`],
+  [`repeat('t', 129), '1'::json`],
+])('refuses what the library refuses: %s', async (args) => {
+  await expect(call(args)).rejects.toMatchObject({ message: expect.stringContaining('publish_event') })
 })

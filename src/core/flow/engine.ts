@@ -358,8 +358,8 @@ export class Engine implements HotIntake {
 
   #startDuties(): void {
     const { store, options, runtime, logger, metrics, newId, served } = this.#parts
-    // A process that only publishes leaves the tables alone.
-    if (served.length === 0) return
+    // A process that only publishes leaves the tables alone, unless it is there for them.
+    if (!(options.maintain ?? served.length > 0)) return
     const parts = { store, runtime, logger, workerId: () => this.#lanes.workerId }
     const added = (destination: string, count: number): void => {
       logger.log('info', 'deliveries that older publishers missed were added', { destination, count })

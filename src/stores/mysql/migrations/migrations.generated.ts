@@ -191,13 +191,14 @@ CREATE TABLE IF NOT EXISTS \`{prefix}stats\` (
 ) {table};
 
 -- Unfinished and finished work together, the way an outbox in one table looks. It reads with the rights of
--- whoever asks.
+-- whoever asks. What is made here has a collation of its own: it would otherwise have that of the connection which
+-- makes the view, and could not be compared with texts of other connections.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW \`{prefix}all\` AS
 SELECT
-  LOWER(CONCAT_WS('-', SUBSTR(HEX(d.event_id), 1, 8), SUBSTR(HEX(d.event_id), 9, 4), SUBSTR(HEX(d.event_id), 13, 4),
-    SUBSTR(HEX(d.event_id), 17, 4), SUBSTR(HEX(d.event_id), 21))) AS event_id,
-  LOWER(CONCAT_WS('-', SUBSTR(HEX(d.id), 1, 8), SUBSTR(HEX(d.id), 9, 4), SUBSTR(HEX(d.id), 13, 4),
-    SUBSTR(HEX(d.id), 17, 4), SUBSTR(HEX(d.id), 21))) AS delivery_id,
+  CONVERT(LOWER(CONCAT_WS('-', SUBSTR(HEX(d.event_id), 1, 8), SUBSTR(HEX(d.event_id), 9, 4), SUBSTR(HEX(d.event_id), 13, 4),
+    SUBSTR(HEX(d.event_id), 17, 4), SUBSTR(HEX(d.event_id), 21))) USING utf8mb4) COLLATE utf8mb4_bin AS event_id,
+  CONVERT(LOWER(CONCAT_WS('-', SUBSTR(HEX(d.id), 1, 8), SUBSTR(HEX(d.id), 9, 4), SUBSTR(HEX(d.id), 13, 4),
+    SUBSTR(HEX(d.id), 17, 4), SUBSTR(HEX(d.id), 21))) USING utf8mb4) COLLATE utf8mb4_bin AS delivery_id,
   d.seq,
   e.type,
   e.aggregate_type,
@@ -208,9 +209,9 @@ SELECT
   d.lane,
   d.\`key\`,
   CASE d.status
-    WHEN 0 THEN 'pending' WHEN 1 THEN 'done' WHEN 2 THEN 'retry' WHEN 3 THEN 'dead'
-    WHEN 4 THEN 'discarded' WHEN 5 THEN 'scheduled' ELSE 'held'
-  END AS status,
+    WHEN 0 THEN _utf8mb4'pending' WHEN 1 THEN _utf8mb4'done' WHEN 2 THEN _utf8mb4'retry' WHEN 3 THEN _utf8mb4'dead'
+    WHEN 4 THEN _utf8mb4'discarded' WHEN 5 THEN _utf8mb4'scheduled' ELSE _utf8mb4'held'
+  END COLLATE utf8mb4_bin AS status,
   d.attempts,
   d.suspicions,
   d.available_at,

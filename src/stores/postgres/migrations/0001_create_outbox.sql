@@ -261,6 +261,22 @@ BEGIN
   IF type IS NULL OR type = '' OR payload IS NULL THEN
     RAISE EXCEPTION 'publish_event needs a type and a payload' USING ERRCODE = 'invalid_parameter_value';
   END IF;
+  -- The same bounds as in the library, because workers expect them to be kept.
+  IF position('*' IN type) > 0 OR version IS NULL OR version NOT BETWEEN 1 AND 32767 THEN
+    RAISE EXCEPTION 'publish_event needs a type without "*" and a version from 1 to 32767' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF length(type) > 128 OR length(key) > 255 OR length(idempotency_key) > 255 OR length(aggregate_id) > 128
+    OR length(aggregate_type) > 64 OR length(tenant_id) > 64 THEN
+    RAISE EXCEPTION 'publish_event takes at most 128 characters for type and aggregate_id, 255 for key and idempotency_key, 64 for aggregate_type and tenant_id'
+      USING ERRCODE = 'string_data_right_truncation';
+  END IF;
+  IF json_typeof(headers) <> 'object' THEN
+    RAISE EXCEPTION 'the headers of publish_event must be an object of texts' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF headers IS NOT NULL THEN
+    IF EXISTS (SELECT 1 FROM json_each(headers) AS h WHERE json_typeof(h.value) <> 'string') THEN
+      RAISE EXCEPTION 'the headers of publish_event must be an object of texts' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+  END IF;
   -- What no calendar of the readers has would be an error in whatever reads it together with others.
   IF occurred_at NOT BETWEEN '0001-01-01' AND '9999-12-31' OR due NOT BETWEEN '0001-01-01' AND '9999-12-31' THEN
     RAISE EXCEPTION 'publish_event needs times between the years 1 and 9999' USING ERRCODE = 'datetime_field_overflow';
