@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { createOutbox } from '../../src/index.ts'
 import { mysqlStore } from '../../src/stores/mysql/index.ts'
 import { dropTables, newPrefix } from './mysql-harness.ts'
-import { SERVERS, until } from './mysql-words.ts'
+import { SERVERS } from './mysql-words.ts'
 import { serverUrl } from './servers.ts'
+import { until } from './until.ts'
 
 const KEYS = 12
 const EACH = 40

@@ -2,9 +2,10 @@
 import mysql from 'mysql2/promise'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { mysqlStore } from '../../src/stores/mysql/index.ts'
-import { createWorld, hex, rowsOf, SERVERS, until, untilWaiting, type World } from './mysql-words.ts'
+import { createWorld, hex, rowsOf, SERVERS, untilWaiting, type World } from './mysql-words.ts'
 import { serverUrl } from './servers.ts'
 import { testContext } from './sqlite-files.ts'
+import { until } from './until.ts'
 
 let world: World
 

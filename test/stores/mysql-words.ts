@@ -1,10 +1,10 @@
 /** What the tests of the MySQL store do by hand, beside the store. */
-import { setTimeout as pause } from 'node:timers/promises'
 import mysql from 'mysql2/promise'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { StoreFixture } from '../../src/testing/suites/store-fixture.ts'
 import { createHarness, type MysqlHarness, poolOf } from './mysql-harness.ts'
 import { type ServerName, serverUrl } from './servers.ts'
+import { until } from './until.ts'
 
 export const SERVERS = ['mariadb', 'mysql'] as const satisfies readonly ServerName[]
 
@@ -43,17 +43,6 @@ export const hex = (id: string): string => `X'${id.replaceAll('-', '')}'`
 
 export const rowsOf = async (connection: Pick<mysql.Connection, 'query'>, sql: string) =>
   (await connection.query(sql))[0] as Record<string, unknown>[]
-
-const PATIENCE_MS = 10_000
-
-/** Looks again until it is so. */
-export const until = async (what: string, condition: () => Promise<boolean>, everyMs = 5): Promise<void> => {
-  const deadline = Date.now() + PATIENCE_MS
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${PATIENCE_MS} ms`)
-    await pause(everyMs)
-  }
-}
 
 /** The server makes this list anew only for those who have not asked for a tenth of a second. */
 const LIST_AGE_MS = 120

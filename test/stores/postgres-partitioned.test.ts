@@ -1,23 +1,15 @@
 /** The conformance suite with partitioned tables. */
 import { describe, it } from 'vitest'
 import { runStoreSuite } from '../../src/testing/suites/index.ts'
+import { GO_WITH_PARTITIONS } from './partition-cases.ts'
 import { createHarness } from './postgres-harness.ts'
 import { newPostgresUrl } from './servers.ts'
-
-/** Cleaning removes rows of the tail alone; the others go with their partition (postgres-partitions.test.ts). */
-const WITH_PARTITIONS = [
-  'finished deliveries past their retention go, and their event with the last of them',
-  'dead deliveries have a retention of their own, or none',
-  'discarded deliveries are counted apart',
-  '[42] one step of cleaning is bounded and says that there is more',
-  'a settle that is repeated after the cleaning is lost and changes nothing',
-]
 
 describe('PostgreSQL, partitioned', () => {
   runStoreSuite({
     describe,
     it,
     create: () => createHarness(newPostgresUrl(), { layout: 'partitioned', period: 'month' }),
-    skip: WITH_PARTITIONS.map((test) => ({ test, reason: 'finished rows go with their partition' })),
+    skip: GO_WITH_PARTITIONS,
   })
 })

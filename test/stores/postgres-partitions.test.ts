@@ -1,13 +1,10 @@
 /** Partitions: made ahead, dropped as a whole, and never in anybody's way for long. */
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createIdGenerator } from '../../src/core/model/index.ts'
-import type { PartitionReport, PartitionRequest } from '../../src/core/spi/index.ts'
 import { lowestIdAt } from '../../src/stores/postgres/periods.ts'
+import { DAY_MS, dropCases, idsFrom, maintain, type PartitionHands, publishAt } from './partition-cases.ts'
 import { createWorld, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
-
-const DAY_MS = 86_400_000
 
 let world: World
 
@@ -16,15 +13,6 @@ beforeEach(async () => {
 })
 
 afterEach(() => world.close())
-
-const maintain = (over: Partial<PartitionRequest> = {}): Promise<PartitionReport> =>
-  world.t.store.maintenance.partitions!({
-    lookAheadMs: 30 * DAY_MS,
-    doneOlderThanMs: 7 * DAY_MS,
-    deadOlderThanMs: null,
-    lockTimeoutMs: 100,
-    ...over,
-  })
 
 const dayName = (table: string, ms: number): string =>
   `${table}_p${new Date(ms).toISOString().slice(0, 10).replaceAll('-', '')}`
@@ -40,13 +28,6 @@ const partitions = async (): Promise<string[]> => {
 const countIn = async (table: string): Promise<number> =>
   (await world.hand.query(`SELECT count(*)::int AS n FROM ${world.schema}.${table}`)).rows[0].n
 
-/** Ids as they were made so long ago. */
-const idsFrom = (ms: number): (() => string) =>
-  createIdGenerator({
-    wallNow: () => ms,
-    randomBytes: (size) => crypto.getRandomValues(new Uint8Array(size)),
-  })
-
 /** A day that is long past, with its partitions, and an event of that day. */
 const oldDay = async (daysAgo = 20) => {
   const ms = Date.now() - daysAgo * DAY_MS
@@ -56,32 +37,52 @@ const oldDay = async (daysAgo = 20) => {
       `CREATE TABLE ${world.schema}.${dayName(table, day)} PARTITION OF ${world.schema}.${table} FOR VALUES FROM ('${lowestIdAt(day)}') TO ('${lowestIdAt(day + DAY_MS)}')`,
     )
   }
-  const newId = idsFrom(ms)
-  const event = world.t.event({ id: newId() })
-  const delivery = { ...world.t.delivery(event), id: newId() }
-  await world.t.insert({ events: [event], deliveries: [delivery] })
-  return { event, delivery, events: dayName('events', day), finished: dayName('finished', day) }
+  return {
+    ms,
+    ...(await publishAt(world.t, ms)),
+    events: dayName('events', day),
+    finished: dayName('finished', day),
+  }
 }
 
-const age = (sql: string): Promise<unknown> => world.hand.query(`UPDATE ${world.schema}.${sql}`)
+const TAILS = ['events_tail', 'finished_tail']
+
+const hands = (): PartitionHands => ({
+  t: world.t,
+  oldPeriod: oldDay,
+  ageFinished: () =>
+    world.hand.query(`UPDATE ${world.schema}.finished SET finished_at = now() - interval '8 days'`),
+  deleteDeliveries: () => world.hand.query(`DELETE FROM ${world.schema}.deliveries`),
+  countOf: countIn,
+  hasTails: async () => {
+    const all = await partitions()
+    return TAILS.every((tail) => all.includes(tail))
+  },
+  readEvents: async () => {
+    const reader = new pg.Client({ connectionString: world.url })
+    await reader.connect()
+    await reader.query(`BEGIN; SELECT count(*) FROM ${world.schema}.events`)
+    return reader
+  },
+})
 
 describe('partitions are made', () => {
   it('by the migration, for today and thirty days, beside the tails', async () => {
     const all = await partitions()
     expect(all).toContain(dayName('events', Date.now()))
     expect(all).toContain(dayName('finished', Date.now() + 30 * DAY_MS))
-    expect(all).toEqual(expect.arrayContaining(['events_tail', 'finished_tail']))
+    expect(all).toEqual(expect.arrayContaining(TAILS))
     expect(all.length).toBe(2 * 31 + 2)
   })
 
   it('as far ahead as asked, and only once', async () => {
-    const { created } = await maintain({ lookAheadMs: 32 * DAY_MS })
+    const { created } = await maintain(world.t, { lookAheadMs: 32 * DAY_MS })
     expect([...created].sort()).toEqual(
       [31, 32]
         .flatMap((days) => ['events', 'finished'].map((table) => dayName(table, Date.now() + days * DAY_MS)))
         .sort(),
     )
-    expect((await maintain({ lookAheadMs: 32 * DAY_MS })).created).toEqual([])
+    expect((await maintain(world.t, { lookAheadMs: 32 * DAY_MS })).created).toEqual([])
   })
 
   it('and used: an event and its finished delivery lie in the partition of their day', async () => {
@@ -97,7 +98,7 @@ describe('partitions are made', () => {
     const event = world.t.event({ id: idsFrom(ms)() })
     await world.t.insert({ events: [event], deliveries: [world.t.delivery(event)] })
     expect(await countIn('events_tail')).toBe(1)
-    const { created } = await maintain({ lookAheadMs: 31 * DAY_MS })
+    const { created } = await maintain(world.t, { lookAheadMs: 31 * DAY_MS })
     expect(created).toContain(dayName('events', ms))
     expect(await countIn('events_tail')).toBe(0)
     expect(await countIn(dayName('events', ms))).toBe(1)
@@ -108,10 +109,10 @@ describe('partitions are made', () => {
     const event = world.t.event({ id: idsFrom(Date.now() + 60 * DAY_MS)() })
     const open = await world.t.begin()
     await world.t.insertIn(open.tx, { events: [event] })
-    const { created } = await maintain({ lookAheadMs: 31 * DAY_MS, lockTimeoutMs: 20 })
+    const { created } = await maintain(world.t, { lookAheadMs: 31 * DAY_MS, lockTimeoutMs: 20 })
     expect(created).toEqual([dayName('finished', Date.now() + 31 * DAY_MS)])
     await open.commit()
-    const again = await maintain({ lookAheadMs: 31 * DAY_MS })
+    const again = await maintain(world.t, { lookAheadMs: 31 * DAY_MS })
     expect(again.created).toEqual([dayName('events', Date.now() + 31 * DAY_MS)])
   })
 
@@ -124,100 +125,12 @@ describe('partitions are made', () => {
 })
 
 describe('partitions are dropped', () => {
-  it('when everything in them has finished before the retention, with the attempts', async () => {
-    const me = await world.t.worker()
-    const old = await oldDay()
-    await world.t.retry(old, me.right, { delayMs: 0 })
-    await world.t.done(old, me.right)
-    await age(`finished SET finished_at = now() - interval '8 days'`)
-    const report = await maintain()
-    expect(report.dropped).toEqual([old.finished, old.events])
-    expect(await world.t.store.inspection.event(old.event.id)).toBeNull()
-    expect(await countIn('attempts')).toBe(0)
-    const [counts] = await world.t.store.inspection.counts()
-    expect(counts?.counts.done).toBe(0)
-  })
-
-  it('not while a delivery is unfinished or dead', async () => {
-    const me = await world.t.worker()
-    const old = await oldDay()
-    const first = await maintain()
-    expect(first.dropped).toEqual([old.finished])
-    expect(first.kept).toEqual([{ name: old.events, reason: expect.stringContaining('unfinished or dead') }])
-    await world.t.dead(old, me.right)
-    expect((await maintain()).dropped).toEqual([])
-    expect((await world.t.detail(old)).deliveries.length).toBe(1)
-  })
-
-  it('not while a delivery has finished within the retention, nor the events that it is about', async () => {
-    const me = await world.t.worker()
-    const old = await oldDay()
-    await world.t.done(old, me.right)
-    const { dropped, kept } = await maintain()
-    expect(dropped).toEqual([])
-    expect(kept.map(({ name }) => name)).toEqual([old.finished, old.events])
-  })
+  dropCases(hands)
 
   it('not before their time', async () => {
     await oldDay(5)
-    const { dropped, kept } = await maintain()
+    const { dropped, kept } = await maintain(world.t)
     expect([dropped, kept]).toEqual([[], []])
-  })
-
-  it('not while a transaction writes into them, which then commits late', async () => {
-    const old = await oldDay()
-    await age(`deliveries SET destination = 'gone'`)
-    await world.hand.query(`DELETE FROM ${world.schema}.deliveries`)
-    const late = world.t.event({ id: idsFrom(Date.now() - 20 * DAY_MS)() })
-    const open = await world.t.begin()
-    await world.t.insertIn(open.tx, { events: [late], deliveries: [world.t.delivery(late)] })
-    const first = await maintain({ lockTimeoutMs: 20 })
-    expect(first.kept).toEqual([{ name: old.events, reason: expect.stringContaining('transactions') }])
-    await open.commit()
-    const second = await maintain()
-    expect(second.kept).toEqual([{ name: old.events, reason: expect.stringContaining('unfinished') }])
-    expect((await world.t.read()).fresh.map((row) => row.event?.id)).toEqual([late.id])
-  })
-
-  it('and never the tails, which are cleaned row by row', async () => {
-    const me = await world.t.worker()
-    const event = world.t.event({ id: 'f47ac10b-58cc-4372-a567-0e02b2c3d479' })
-    const delivery = { ...world.t.delivery(event), id: 'f47ac10b-58cc-4372-a567-0e02b2c3d480' }
-    await world.t.insert({ events: [event], deliveries: [delivery] })
-    await world.t.done({ event, delivery }, me.right)
-    await age(`finished SET finished_at = now() - interval '8 days'`)
-    expect((await maintain()).dropped).toEqual([])
-    const cleaned = await world.t.store.maintenance.cleanup({
-      doneOlderThanMs: 7 * DAY_MS,
-      deadOlderThanMs: null,
-      dedupOlderThanMs: 7 * DAY_MS,
-      limit: 100,
-    })
-    expect([cleaned.done, cleaned.events]).toEqual([1, 1])
-    expect(await partitions()).toEqual(expect.arrayContaining(['events_tail', 'finished_tail']))
-  })
-
-  it('[45] without keeping a publisher waiting behind a lock that cannot be had', async () => {
-    const old = await oldDay()
-    await world.hand.query(`DELETE FROM ${world.schema}.deliveries`)
-    const reader = new pg.Client({ connectionString: world.url })
-    await reader.connect()
-    await reader.query(`BEGIN; SELECT count(*) FROM ${world.schema}.events`)
-    const maintaining = maintain({ lockTimeoutMs: 50 })
-    // The reader has its lock to the end, so whatever is published meanwhile did not wait for it.
-    let published = 0
-    let done = false
-    void maintaining.finally(() => {
-      done = true
-    })
-    while (!done) {
-      await world.t.publish()
-      published += 1
-    }
-    const { kept } = await maintaining
-    expect(kept.map(({ name }) => name)).toContain(old.events)
-    expect(published).toBeGreaterThan(0)
-    await reader.end()
   })
 })
 

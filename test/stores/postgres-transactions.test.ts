@@ -3,9 +3,10 @@ import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Store } from '../../src/core/spi/index.ts'
 import { type PostgresHandle, postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
-import { createWorld, until, type World } from './postgres-words.ts'
+import { createWorld, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
 import { testContext } from './sqlite-files.ts'
+import { until } from './until.ts'
 
 let world: World
 let store: Store<PostgresHandle, SqlExecutor>

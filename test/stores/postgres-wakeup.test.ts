@@ -1,9 +1,10 @@
 /** LISTEN and NOTIFY between two stores, over a connection that may be lost, and not through a pooler. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { postgresStore } from '../../src/stores/postgres/index.ts'
-import { createWorld, until, type World } from './postgres-words.ts'
+import { createWorld, type World } from './postgres-words.ts'
 import { newPostgresUrl, pgbouncerUrl } from './servers.ts'
 import { type LogLine, testContext } from './sqlite-files.ts'
+import { until } from './until.ts'
 
 let world: World
 

@@ -1,11 +1,11 @@
 /** What the tests of the PostgreSQL store do by hand, beside the store. */
 import { randomBytes } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { createIdGenerator } from '../../src/core/model/index.ts'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { StoreFixture } from '../../src/testing/suites/store-fixture.ts'
 import { createHarness, type PostgresHarness } from './postgres-harness.ts'
+import { until } from './until.ts'
 
 export const newId = createIdGenerator({ wallNow: () => Date.now(), randomBytes })
 
@@ -37,17 +37,6 @@ export const createWorld = async (
       await hand.end().catch(() => undefined)
       await harness.dispose()
     },
-  }
-}
-
-const PATIENCE_MS = 10_000
-
-/** Looks again until it is so. */
-export const until = async (what: string, condition: () => Promise<boolean>): Promise<void> => {
-  const deadline = Date.now() + PATIENCE_MS
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`${what}: not within ${PATIENCE_MS} ms`)
-    await pause(5)
   }
 }
 

@@ -2,7 +2,20 @@
  * Error numbers of the server and codes of Node's sockets → StoreError. Texts are never looked at, and never
  * passed on where they may quote rows, as "Duplicate entry '…'" does.
  */
-import { ERROR_CODES, type ErrorCode, OutboxError, StoreError } from '../../core/errors.ts'
+import { ERROR_CODES, OutboxError, StoreError } from '../../core/errors.ts'
+import {
+  CANCELLED,
+  DEADLOCKED,
+  GAVE_WAY,
+  LOCK_TIMED_OUT,
+  REFUSED_ROW,
+  SOCKET_CODES,
+  socketCode,
+  TOO_MANY_CONNECTIONS,
+  type Translation,
+  unavailable,
+  unreachable,
+} from '../sql/errors.ts'
 
 interface DriverError {
   readonly errno?: unknown
@@ -10,7 +23,6 @@ interface DriverError {
   readonly sqlState?: unknown
   readonly fatal?: unknown
   readonly message?: unknown
-  readonly errors?: unknown
 }
 
 /** The server's number; null for everything that the server did not say. */
@@ -45,30 +57,13 @@ export const endsTransaction = (error: unknown): boolean => {
 export const refusesCommit = (error: unknown): boolean =>
   endsTransaction(error) || [LOCK_TIMEOUT, 1290, 1792, 1836].includes(errorNumber(error) ?? 0)
 
-const SOCKET_CODES = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ECONNABORTED',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENETDOWN',
-  'EAI_AGAIN',
-  'ENOTFOUND',
-  'ENOENT',
+/** Those of the driver besides. */
+const CONNECTION_CODES: ReadonlySet<string> = new Set([
+  ...SOCKET_CODES,
   'PROTOCOL_CONNECTION_LOST',
   'PROTOCOL_SEQUENCE_TIMEOUT',
   'PROTOCOL_ENQUEUE_AFTER_FATAL_ERROR',
 ])
-
-const socketCode = (error: unknown): string | null => {
-  if (typeof error !== 'object' || error === null) return null
-  const { code, errors } = error as DriverError
-  if (typeof code === 'string' && SOCKET_CODES.has(code)) return code
-  // Node reports a host with several addresses as one error with several inside.
-  return Array.isArray(errors) ? (errors.map(socketCode).find((found) => found !== null) ?? null) : null
-}
 
 /** Shutdown, a connection that was killed, or one that was idle for too long. */
 const GONE = new Set([1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 4031])
@@ -80,22 +75,11 @@ const READ_ONLY_SERVER = new Set([1290, 1836])
 export const isBroken = (error: unknown): boolean => {
   const number = errorNumber(error)
   if (number !== null && (GONE.has(number) || READ_ONLY_SERVER.has(number))) return true
-  return socketCode(error) !== null || (error instanceof Error && (error as DriverError).fatal === true)
+  return (
+    socketCode(error, CONNECTION_CODES) !== null ||
+    (error instanceof Error && (error as DriverError).fatal === true)
+  )
 }
-
-interface Translation {
-  readonly code: ErrorCode
-  readonly transient: boolean
-  readonly text: string
-}
-
-const unavailable = (text: string, transient: boolean): Translation => ({
-  code: ERROR_CODES.storeUnavailable,
-  transient,
-  text,
-})
-
-const busy = (text: string): Translation => ({ code: ERROR_CODES.storeBusy, transient: true, text })
 
 const MISSING: Translation = {
   code: ERROR_CODES.schemaBehind,
@@ -107,12 +91,6 @@ const READ_ONLY: Translation = {
   code: ERROR_CODES.storeReadOnly,
   transient: true,
   text: 'is read-only: a replica, or a server that was demoted. Point the store at the primary.',
-}
-
-const REFUSED_ROW: Translation = {
-  code: ERROR_CODES.conflict,
-  transient: false,
-  text: 'refused a row. An event or delivery with this id may be stored already.',
 }
 
 const DAMAGED_ROW: Translation = {
@@ -138,14 +116,11 @@ const LAYOUT: Translation = {
 const FULL = unavailable('has no room left: memory or disk.', true)
 
 const TRANSLATIONS: Readonly<Record<number, Translation>> = {
-  1020: busy('gave a transaction up in favour of another one. Try it again.'),
+  1020: GAVE_WAY,
   1021: FULL,
   1037: FULL,
   1038: FULL,
-  1040: unavailable(
-    'has no connection left for us. Raise max_connections, or lower the size of the pools.',
-    true,
-  ),
+  1040: TOO_MANY_CONNECTIONS,
   1041: FULL,
   1044: unavailable(
     'does not let this user into the database. Check the user and the name of the database.',
@@ -166,8 +141,8 @@ const TRANSLATIONS: Readonly<Record<number, Translation>> = {
     'has no connection left for this user. Raise max_user_connections, or lower the size of the pools.',
     true,
   ),
-  1205: busy('did not give a lock in time. Try it again.'),
-  1213: busy('ended a transaction to resolve a deadlock. Try it again.'),
+  1205: LOCK_TIMED_OUT,
+  1213: DEADLOCKED,
   1226: unavailable(
     'has no connection left for this user. Raise its limit, or lower the size of the pools.',
     true,
@@ -185,8 +160,8 @@ const TRANSLATIONS: Readonly<Record<number, Translation>> = {
   1747: LAYOUT,
   1792: READ_ONLY,
   1836: READ_ONLY,
-  3024: busy('cancelled a statement that took too long.'),
-  3101: busy('gave a transaction up in favour of another one. Try it again.'),
+  3024: CANCELLED,
+  3101: GAVE_WAY,
   3819: DAMAGED_ROW,
   4025: DAMAGED_ROW,
 }
@@ -221,11 +196,7 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
       errno: number,
     })
   }
-  const socket = socketCode(error)
+  const socket = socketCode(error, CONNECTION_CODES)
   if (!isBroken(error)) return error
-  return new StoreError(
-    ERROR_CODES.storeUnavailable,
-    `${place} cannot be reached${socket === null ? '' : ` (${socket})`}. Check that the server runs, and its address and port.`,
-    { cause: error, transient: true, ...(socket === null ? {} : { socket }) },
-  )
+  return unreachable(error, place, socket)
 }

@@ -1,6 +1,5 @@
 /** The store on MySQL and MariaDB: every role. The SQL is in `statements/`. */
 import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
-import { createIdGenerator } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,
@@ -17,6 +16,7 @@ import type {
   StoreContext,
 } from '../../core/spi/index.ts'
 import type { Tables } from '../sql/identifiers.ts'
+import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor } from '../sql/sql-executor.ts'
 import { MysqlDatabase } from './database.ts'
 import { endsTransaction } from './errors.ts'
@@ -144,15 +144,6 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
 
 const isNoTransaction = (error: unknown): boolean =>
   error instanceof OutboxError && error.code === ERROR_CODES.noTransaction
-
-/** There is no runtime before the store is open. */
-const lazyIds = (database: MysqlDatabase): (() => string) => {
-  let generator: (() => string) | null = null
-  return () => {
-    generator ??= createIdGenerator(database.context.runtime)
-    return generator()
-  }
-}
 
 const laneRole = (database: MysqlDatabase, t: Tables): LaneStore => ({
   register: (worker) => laneStatements.register(database, t, worker),

@@ -1,12 +1,22 @@
 /** What a user can set, with defaults, units and bounds; checked when the store is built, before any I/O. */
-import { InvalidOptionError } from '../../core/errors.ts'
 import { refuseUnknown } from '../../core/model/index.ts'
 import { checkPrefix } from '../sql/identifiers.ts'
+import {
+  checkEither,
+  checkLayout,
+  checkOnStatement,
+  checkPeriod,
+  checkQueryTimeout,
+  checkWhole,
+  type Layout,
+  type PartitionPeriod,
+  refuse,
+} from '../sql/options.ts'
 import { type MysqlPool, settingsOf } from './driver.ts'
 
-export type MysqlLayout = 'plain' | 'partitioned'
+export type { PartitionPeriod }
 
-export type PartitionPeriod = 'day' | 'month'
+export type MysqlLayout = Layout
 
 interface CommonOptions {
   /** Begins the name of every table. Default `outbox_`; letters, digits and underscores. */
@@ -59,18 +69,6 @@ const NAMES: ReadonlySet<string> = new Set<keyof MysqlPoolOptions<object> | keyo
   'onStatement',
 ])
 
-const refuse = (option: string, value: unknown, text: string): never => {
-  throw new InvalidOptionError(`${option} ${text}`, { option, value })
-}
-
-const checkWhole = (option: string, value: unknown, low: number, high: number): number =>
-  typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
-    ? value
-    : refuse(option, value, `must be a whole number from ${low} to ${high}`)
-
-const checkOneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T =>
-  allowed.find((one) => one === value) ?? refuse(option, value, `must be one of ${allowed.join(', ')}`)
-
 /** The value is not repeated in the message: it may hold a password. */
 const checkUrl = (value: unknown): string =>
   typeof value === 'string' && /^(mysql|mariadb):\/\/./.test(value)
@@ -93,12 +91,7 @@ const checkSource = (
   given: Partial<MysqlPoolOptions<object> & MysqlUrlOptions>,
 ): ResolvedMysqlOptions['source'] => {
   const { pool, connectionString, poolSize } = given
-  if ((pool === undefined) === (connectionString === undefined)) {
-    throw new InvalidOptionError('mysqlStore needs either pool or connectionString', {
-      option: 'pool',
-      value: typeof pool,
-    })
-  }
+  checkEither('mysqlStore', pool, connectionString)
   if (pool === undefined) {
     return {
       connectionString: checkUrl(connectionString),
@@ -114,16 +107,13 @@ export const resolveMysqlOptions = (
   given: MysqlPoolOptions<object> | MysqlUrlOptions,
 ): ResolvedMysqlOptions => {
   refuseUnknown('mysqlStore', given, NAMES)
-  const { onStatement } = given
-  if (onStatement !== undefined && typeof onStatement !== 'function')
-    refuse('onStatement', typeof onStatement, 'must be a function of the text')
   return Object.freeze({
     source: checkSource(given),
     prefix: checkPrefix('prefix', given.prefix ?? 'outbox_'),
-    layout: checkOneOf('layout', given.layout ?? 'plain', ['plain', 'partitioned'] as const),
-    period: checkOneOf('period', given.period ?? 'day', ['day', 'month'] as const),
+    layout: checkLayout(given.layout),
+    period: checkPeriod(given.period),
     ownConnections: checkWhole('ownConnections', given.ownConnections ?? 4, 2, 100),
-    queryTimeoutMs: checkWhole('queryTimeoutMs', given.queryTimeoutMs ?? 30_000, 100, 600_000),
-    onStatement: onStatement ?? null,
+    queryTimeoutMs: checkQueryTimeout(given.queryTimeoutMs),
+    onStatement: checkOnStatement(given.onStatement),
   })
 }

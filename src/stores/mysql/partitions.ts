@@ -10,16 +10,22 @@
 import { StoreError } from '../../core/errors.ts'
 import type { PartitionReport, PartitionRequest } from '../../core/spi/index.ts'
 import type { Tables } from '../sql/identifiers.ts'
+import {
+  ATTEMPTS_STEP,
+  changePatiently,
+  MAX_MOVED,
+  MAX_STEPS,
+  PARTITIONED,
+  type Partitioned,
+  type Setback,
+  STAYS,
+  warnNotMade,
+} from '../sql/partitioning.ts'
 import type { MysqlDatabase, Row, Session } from './database.ts'
 import type { PartitionPeriod } from './options.ts'
 import { lowestIdAt, missingPeriods, type Period, periodNamed, TAIL } from './periods.ts'
 import { asMs, asNumber, asText, earlier, NOW, one } from './statements/sql-text.ts'
 import { addTotal } from './statements/totals.ts'
-
-type Partitioned = 'events' | 'finished'
-
-/** Finished rows are dropped before the events that they are about. */
-const PARTITIONED: readonly Partitioned[] = ['finished', 'events']
 
 interface Partition extends Period {
   readonly of: Partitioned
@@ -28,16 +34,6 @@ interface Partition extends Period {
   readonly highId: string
 }
 
-export const FIRST_LOOK_AHEAD_MS = 30 * 86_400_000
-
-/** With more rows in the tail it is not split: nothing may be locked for as long as copying them takes. */
-const MAX_MOVED = 10_000
-const TRIES = 4
-const FIRST_PAUSE_MS = 200
-/** Attempts of dropped deliveries go in steps of this many. */
-const ATTEMPTS_STEP = 5_000
-const MAX_STEPS = 1_000
-
 /** Interrupted while it waited, or waited for the whole second; and what a process that was faster leaves behind. */
 const INTERRUPTED = 1317
 const LOCK_TIMEOUT = 1205
@@ -45,6 +41,12 @@ const FASTER = new Set([1507, 1508, 1517])
 
 /** For a session that goes back to the others. */
 const RELEASE = 'UNLOCK TABLES; SET SESSION lock_wait_timeout = DEFAULT, wait_timeout = DEFAULT'
+
+const setbackOf = (error: unknown): Setback => {
+  const number = error instanceof StoreError ? Number(error.detail.errno) : 0
+  if (FASTER.has(number)) return 'faster'
+  return number === INTERRUPTED || number === LOCK_TIMEOUT ? 'passing' : null
+}
 
 interface Change {
   readonly of: Partitioned
@@ -135,10 +137,7 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
         ? `more than ${MAX_MOVED} rows are in the tail already`
         : await this.#change({ of, change: split, check: async () => null }, lockTimeoutMs)
     if (reason === null) return true
-    this.#db.context.logger.log('warn', 'a partition could not be made; its rows go to the tail', {
-      partition: this.#nameOf(of, period),
-      reason,
-    })
+    warnNotMade(this.#db, this.#nameOf(of, period), reason)
     return false
   }
 
@@ -175,12 +174,12 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
     const t = this.#tables
     if (of === 'finished') {
       const recent = `finished_at > ${earlier(NOW, retentionMs)}`
-      return `IF(EXISTS (SELECT 1 FROM ${t.finished} PARTITION (${name}) WHERE ${recent}), 'it has deliveries that finished within the retention', NULL)`
+      return `IF(EXISTS (SELECT 1 FROM ${t.finished} PARTITION (${name}) WHERE ${recent}), '${STAYS.recent}', NULL)`
     }
     const about = (alias: string): string =>
       `${alias}.event_id >= X'${lowId}' AND ${alias}.event_id < X'${highId}'`
-    return `CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE ${about('d')}) THEN 'it has events with unfinished or dead deliveries'
-  WHEN EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE ${about('f')}) THEN 'it has events whose finished deliveries are still kept' END`
+    return `CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE ${about('d')}) THEN '${STAYS.unfinished}'
+  WHEN EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE ${about('f')}) THEN '${STAYS.finished}' END`
   }
 
   /**
@@ -198,18 +197,9 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
   }
 
   /** Null when it was done; a reason when the check found one, or when it has to wait for another time. */
-  async #change(plan: Change, lockTimeoutMs: number): Promise<string | null> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await this.#db.session((session) => this.#locked(session, plan, lockTimeoutMs))
-      } catch (error) {
-        const number = error instanceof StoreError ? Number(error.detail.errno) : 0
-        if (FASTER.has(number)) return 'another process was faster'
-        if (number !== INTERRUPTED && number !== LOCK_TIMEOUT) throw error
-        if (tries >= TRIES) return 'transactions that use the table did not leave room for it'
-      }
-      await this.#db.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + this.#db.context.runtime.random()))
-    }
+  #change(plan: Change, lockTimeoutMs: number): Promise<string | null> {
+    const change = () => this.#db.session((session) => this.#locked(session, plan, lockTimeoutMs))
+    return changePatiently(this.#db, change, setbackOf)
   }
 
   /** A process that is suspended in here keeps the table locked no longer than `wait_timeout`, and then changes nothing. */

@@ -13,10 +13,11 @@ import {
   renderMigration,
   schemaStatus,
 } from '../sql/migrator.ts'
+import { FIRST_LOOK_AHEAD_MS } from '../sql/partitioning.ts'
 import type { MysqlDatabase, Row, Session } from './database.ts'
 import { errorNumber } from './errors.ts'
 import { migrations } from './migrations/migrations.generated.ts'
-import { FIRST_LOOK_AHEAD_MS, partitionsClause } from './partitions.ts'
+import { partitionsClause } from './partitions.ts'
 import { literal } from './script.ts'
 import { asMs, asNumber, asText, NOW } from './statements/sql-text.ts'
 

@@ -4,6 +4,7 @@
  * published before would be stored although the transaction goes on to fail.
  */
 const CONTROL = new Set(['BEGIN', 'START', 'COMMIT', 'ROLLBACK', 'SAVEPOINT', 'RELEASE', 'XA'])
+const SET_AUTOCOMMIT = 'SET AUTOCOMMIT'
 
 /** They commit what is open before they do their own work. */
 const COMMITTING = new Set([
@@ -46,9 +47,12 @@ const controlOf = (words: readonly string[]): string | null => {
   if (CONTROL.has(first)) return first
   if (COMMITTING.has(first)) return words.slice(1, 4).includes('TEMPORARY') ? null : first
   return first === 'SET' && words.some((word) => /^(@@(SESSION|LOCAL)?)?AUTOCOMMIT$/.test(word))
-    ? 'SET AUTOCOMMIT'
+    ? SET_AUTOCOMMIT
     : null
 }
+
+/** Who writes such a keyword wants to steer the transaction; all others commit it beside their own work. */
+export const isSteering = (keyword: string): boolean => CONTROL.has(keyword) || keyword === SET_AUTOCOMMIT
 
 /** The keyword that was found, or null. */
 export const transactionControl = (sql: string): string | null => {

@@ -6,9 +6,10 @@
  * stored statement by statement. So the answers are watched, and nothing goes on once the transaction is gone.
  */
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
+import { checkScope as checkSqlScope, type Scope as SqlScope } from '../sql/transaction-scope.ts'
 import { isHeader, type MysqlConnection, saysInTransaction } from './driver.ts'
 import { endsTransaction, isBroken } from './errors.ts'
-import { transactionControl } from './transaction-control.ts'
+import { isSteering, transactionControl } from './transaction-control.ts'
 
 /** A connection with a transaction on it. */
 export interface Open {
@@ -18,11 +19,8 @@ export interface Open {
   gone: 'rolledBack' | 'committed' | null
 }
 
-/** One transaction or savepoint. Only the innermost one may be used. */
-export interface Scope {
+export interface Scope extends SqlScope {
   readonly open: Open
-  ended: boolean
-  child: Scope | null
 }
 
 export const newScope = (open: Open): Scope => ({ open, ended: false, child: null })
@@ -45,18 +43,7 @@ export const goneError = (open: Open): TransactionError | null => {
 }
 
 export const checkScope = (scope: Scope): void => {
-  if (scope.ended) {
-    throw new TransactionError(
-      ERROR_CODES.transactionEnded,
-      'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
-    )
-  }
-  if (scope.child !== null) {
-    throw new TransactionError(
-      ERROR_CODES.conflict,
-      'A nested transaction is open: use its own handle until it ends, and run nested ones one after another.',
-    )
-  }
+  checkSqlScope(scope)
   const gone = goneError(scope.open)
   if (gone !== null) throw gone
 }
@@ -81,25 +68,13 @@ export const watched = async <T>(open: Open, work: Promise<T>): Promise<T> => {
 const textOf = (query: unknown): unknown =>
   typeof query === 'object' && query !== null ? (query as { readonly sql?: unknown }).sql : query
 
-/** Who writes one of these wants to steer the transaction; all others commit it beside their own work. */
-const STEERING = new Set([
-  'BEGIN',
-  'START',
-  'COMMIT',
-  'ROLLBACK',
-  'SAVEPOINT',
-  'RELEASE',
-  'XA',
-  'SET AUTOCOMMIT',
-])
-
 const refuseControl = (query: unknown): void => {
   const text = textOf(query)
   const keyword = typeof text === 'string' ? transactionControl(text) : null
   if (keyword === null) return
   throw new TransactionError(
     ERROR_CODES.conflict,
-    STEERING.has(keyword)
+    isSteering(keyword)
       ? `${keyword} ends the transaction, or begins another, and is not allowed inside outbox.transaction: throw to roll back, and nest outbox.transaction for a savepoint.`
       : `${keyword} commits the open transaction on MySQL. Run it before, outside of outbox.transaction.`,
     { keyword },

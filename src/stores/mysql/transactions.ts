@@ -3,9 +3,18 @@
  * its answer alone does not tell what happened: the scope remembers whether the server had ended the transaction
  * before. No answer means that nobody knows.
  */
-import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
+import {
+  commitRefused,
+  commitUnknown,
+  endScope,
+  nestedStillOpen,
+  notInTransaction,
+  notNestable,
+  runTransaction,
+} from '../sql/transaction-scope.ts'
 import type { MysqlDatabase } from './database.ts'
 import { carriesUnicode, isHeader, type MysqlConnection, saysInTransaction } from './driver.ts'
 import { errorNumber, refusesCommit, storeErrorOf } from './errors.ts'
@@ -52,17 +61,8 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
     this.#database = database
   }
 
-  async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
-    const open = await this.begin()
-    let result: T
-    try {
-      result = await fn(open.tx)
-    } catch (error) {
-      await open.rollback()
-      throw error
-    }
-    await open.commit()
-    return result
+  run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
+    return runTransaction(this, fn)
   }
 
   async begin(): Promise<OpenTransaction<Tx>> {
@@ -83,12 +83,7 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
 
   async nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
     const known = this.#known.get(tx)
-    if (known === undefined) {
-      throw new TransactionError(
-        ERROR_CODES.noTransaction,
-        'Only transactions that outbox.transaction opened can be nested; use a savepoint of your own library instead.',
-      )
-    }
+    if (known === undefined) throw notNestable()
     const { scope, depth } = known
     const { open } = scope
     checkScope(scope)
@@ -159,7 +154,7 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
               ...(timeout === null ? {} : { timeout }),
             }),
           )
-          if (isHeader(result) && !saysInTransaction(result)) throw notInTransaction()
+          if (isHeader(result) && !saysInTransaction(result)) throw notInTransaction('The connection')
           return rowsOf(result)
         } catch (error) {
           throw storeErrorOf(error, place)
@@ -193,18 +188,12 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
   async #commit(scope: Scope): Promise<void> {
     if (scope.ended) checkScope(scope)
     const { open, child } = scope
-    this.#end(scope)
+    endScope(scope)
     try {
       const gone = goneError(open)
       if (gone !== null || child !== null) {
         await this.#abandon(open)
-        throw (
-          gone ??
-          new TransactionError(
-            ERROR_CODES.conflict,
-            'The transaction was committed while a nested one was open; it was rolled back. Await nested transactions.',
-          )
-        )
+        throw gone ?? nestedStillOpen()
       }
       await this.#commitNow(open)
     } finally {
@@ -217,24 +206,14 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
       await this.#control(open, 'COMMIT')
     } catch (cause) {
       open.broken = true
-      if (refusesCommit(cause)) {
-        throw new TransactionError(
-          ERROR_CODES.commitRolledBack,
-          'The server refused to commit; everything was rolled back.',
-          { cause },
-        )
-      }
-      throw new StoreError(
-        ERROR_CODES.commitUnknown,
-        'The connection was lost during COMMIT, so it is not known whether the transaction happened.',
-        { cause },
-      )
+      if (refusesCommit(cause)) throw commitRefused('The server', cause)
+      throw commitUnknown('The connection was lost', cause)
     }
   }
 
   async #rollback(scope: Scope): Promise<void> {
     if (scope.ended) return
-    this.#end(scope)
+    endScope(scope)
     await this.#abandon(scope.open)
     this.#release(scope.open)
   }
@@ -253,15 +232,4 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
     if (broken) connection.destroy()
     else connection.release?.()
   }
-
-  #end(scope: Scope): void {
-    for (let inner = scope.child; inner !== null; inner = inner.child) inner.ended = true
-    scope.ended = true
-  }
 }
-
-const notInTransaction = (): TransactionError =>
-  new TransactionError(
-    ERROR_CODES.noTransaction,
-    'The connection is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.',
-  )

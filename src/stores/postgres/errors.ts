@@ -4,14 +4,25 @@
  *
  * A server's `detail` may quote rows, so it never becomes part of a message.
  */
-import { ERROR_CODES, type ErrorCode, OutboxError, StoreError } from '../../core/errors.ts'
+import { ERROR_CODES, OutboxError, StoreError } from '../../core/errors.ts'
+import {
+  CANCELLED,
+  DEADLOCKED,
+  GAVE_WAY,
+  LOCK_TIMED_OUT,
+  REFUSED_ROW,
+  socketCode,
+  TOO_MANY_CONNECTIONS,
+  type Translation,
+  unavailable,
+  unreachable,
+} from '../sql/errors.ts'
 
 interface DriverError {
   readonly code?: unknown
   readonly severity?: unknown
   readonly message?: unknown
   readonly constraint?: unknown
-  readonly errors?: unknown
 }
 
 const SQLSTATE = /^[0-9A-Z]{5}$/
@@ -35,31 +46,9 @@ export const isLostStatement = (error: unknown): boolean => {
   return state === '26000' || state === '42P05'
 }
 
-const SOCKET_CODES = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ECONNABORTED',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENETDOWN',
-  'EAI_AGAIN',
-  'ENOTFOUND',
-  'ENOENT',
-])
-
 /** The driver's own errors have no code: a connection that ended, an answer that did not come, a pool that is full. */
 const DRIVER_TEXTS =
   /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end)/
-
-const socketCode = (error: unknown): string | null => {
-  if (typeof error !== 'object' || error === null) return null
-  const { code, errors } = error as DriverError
-  if (typeof code === 'string' && SOCKET_CODES.has(code)) return code
-  // Node reports a host with several addresses as one error with several inside.
-  return Array.isArray(errors) ? (errors.map(socketCode).find((found) => found !== null) ?? null) : null
-}
 
 const isDriverText = (error: unknown): boolean =>
   error instanceof Error && sqlState(error) === null && DRIVER_TEXTS.test(error.message)
@@ -70,20 +59,6 @@ export const isBroken = (error: unknown): boolean => {
   if (state === null) return socketCode(error) !== null || isDriverText(error)
   return state.startsWith('08') || state.startsWith('57P') || state === '25006'
 }
-
-interface Translation {
-  readonly code: ErrorCode
-  readonly transient: boolean
-  readonly text: string
-}
-
-const unavailable = (text: string, transient: boolean): Translation => ({
-  code: ERROR_CODES.storeUnavailable,
-  transient,
-  text,
-})
-
-const busy = (text: string): Translation => ({ code: ERROR_CODES.storeBusy, transient: true, text })
 
 const MISSING: Translation = {
   code: ERROR_CODES.schemaBehind,
@@ -102,19 +77,15 @@ const WRONG_PASSWORD = unavailable('refused the user name or password. Check the
 /** By code, or by the first two characters, which name the class. */
 const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   '08': unavailable('cannot be reached: the connection failed.', true),
-  '23': {
-    code: ERROR_CODES.conflict,
-    transient: false,
-    text: 'refused a row. An event or delivery with this id may be stored already.',
-  },
+  '23': REFUSED_ROW,
   '25006': READ_ONLY,
   '25P02': unavailable('has given this transaction up because of an earlier error in it.', false),
   '28000': WRONG_PASSWORD,
   '28P01': WRONG_PASSWORD,
   '3D000': unavailable('does not have the database that the connection string names.', false),
   '3F000': MISSING,
-  '40001': busy('gave a transaction up in favour of another one. Try it again.'),
-  '40P01': busy('ended a transaction to resolve a deadlock. Try it again.'),
+  '40001': GAVE_WAY,
+  '40P01': DEADLOCKED,
   '42501': {
     code: ERROR_CODES.storeReadOnly,
     transient: false,
@@ -124,12 +95,9 @@ const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   '42883': MISSING,
   '42P01': MISSING,
   '53': unavailable('has no room left: connections, memory or disk.', true),
-  '53300': unavailable(
-    'has no connection left for us. Raise max_connections, or lower the size of the pools.',
-    true,
-  ),
-  '55P03': busy('did not give a lock in time. Try it again.'),
-  '57014': busy('cancelled a statement that took too long.'),
+  '53300': TOO_MANY_CONNECTIONS,
+  '55P03': LOCK_TIMED_OUT,
+  '57014': CANCELLED,
   '57P': unavailable('is starting, stopping, or ended the connection.', true),
   '58': unavailable('met an error of its system.', true),
 }
@@ -156,9 +124,5 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
   }
   const socket = socketCode(error)
   if (socket === null && !isDriverText(error)) return error
-  return new StoreError(
-    ERROR_CODES.storeUnavailable,
-    `${place} cannot be reached${socket === null ? '' : ` (${socket})`}. Check that the server runs, and its address and port.`,
-    { cause: error, transient: true, ...(socket === null ? {} : { socket }) },
-  )
+  return unreachable(error, place, socket)
 }

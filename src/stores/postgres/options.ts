@@ -1,12 +1,22 @@
 /** What a user can set, with defaults, units and bounds; checked when the store is built, before any I/O. */
-import { InvalidOptionError } from '../../core/errors.ts'
 import { refuseUnknown } from '../../core/model/index.ts'
 import { checkName } from '../sql/identifiers.ts'
+import {
+  checkEither,
+  checkLayout,
+  checkOnStatement,
+  checkPeriod,
+  checkQueryTimeout,
+  checkWhole,
+  type Layout,
+  type PartitionPeriod,
+  refuse,
+} from '../sql/options.ts'
 import type { PostgresPool } from './driver.ts'
 
-export type PostgresLayout = 'plain' | 'partitioned'
+export type { PartitionPeriod }
 
-export type PartitionPeriod = 'day' | 'month'
+export type PostgresLayout = Layout
 
 interface CommonOptions {
   /** Schema of the tables. Default `outbox`; letters, digits and underscores. */
@@ -75,24 +85,12 @@ const NAMES: ReadonlySet<string> = new Set<
   'onStatement',
 ])
 
-const refuse = (option: string, value: unknown, text: string): never => {
-  throw new InvalidOptionError(`${option} ${text}`, { option, value })
-}
-
 const checkSchema = (value: unknown): string => {
   const name = checkName('schema', value)
   if (/^pg_|^information_schema$/i.test(name))
     refuse('schema', name, 'must not be a schema that PostgreSQL keeps for itself')
   return name
 }
-
-const checkWhole = (option: string, value: unknown, low: number, high: number): number =>
-  typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
-    ? value
-    : refuse(option, value, `must be a whole number from ${low} to ${high}`)
-
-const checkOneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T =>
-  allowed.find((one) => one === value) ?? refuse(option, value, `must be one of ${allowed.join(', ')}`)
 
 /** The value is not repeated in the message: it may hold a password. The driver's own error might. */
 const checkUrl = (option: string, value: unknown): string => {
@@ -129,12 +127,7 @@ const checkSource = (
   given: Partial<PostgresPoolOptions<PostgresPool<object>> & PostgresUrlOptions>,
 ): ResolvedPostgresOptions['source'] => {
   const { pool, connectionString, poolSize } = given
-  if ((pool === undefined) === (connectionString === undefined)) {
-    throw new InvalidOptionError('postgresStore needs either pool or connectionString', {
-      option: 'pool',
-      value: typeof pool,
-    })
-  }
+  checkEither('postgresStore', pool, connectionString)
   if (pool === undefined) {
     return {
       connectionString: checkUrl('connectionString', connectionString),
@@ -148,20 +141,18 @@ export const resolvePostgresOptions = (
   given: PostgresPoolOptions<PostgresPool<object>> | PostgresUrlOptions,
 ): ResolvedPostgresOptions => {
   refuseUnknown('postgresStore', given, NAMES)
-  const { prepare, onStatement, prefix = '' } = given
+  const { prepare, prefix = '' } = given
   if (prepare !== undefined && typeof prepare !== 'boolean')
     refuse('prepare', prepare, 'must be true or false')
-  if (onStatement !== undefined && typeof onStatement !== 'function')
-    refuse('onStatement', typeof onStatement, 'must be a function of the text')
   return Object.freeze({
     source: checkSource(given),
     schema: checkSchema(given.schema ?? 'outbox'),
     prefix: prefix === '' ? '' : checkName('prefix', prefix),
-    layout: checkOneOf('layout', given.layout ?? 'plain', ['plain', 'partitioned'] as const),
-    period: checkOneOf('period', given.period ?? 'day', ['day', 'month'] as const),
+    layout: checkLayout(given.layout),
+    period: checkPeriod(given.period),
     prepare: prepare ?? null,
     listen: checkListen(given.listen),
-    queryTimeoutMs: checkWhole('queryTimeoutMs', given.queryTimeoutMs ?? 30_000, 100, 600_000),
-    onStatement: onStatement ?? null,
+    queryTimeoutMs: checkQueryTimeout(given.queryTimeoutMs),
+    onStatement: checkOnStatement(given.onStatement),
   })
 }

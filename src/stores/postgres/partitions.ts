@@ -7,6 +7,18 @@
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import type { PartitionReport, PartitionRequest } from '../../core/spi/index.ts'
+import {
+  ATTEMPTS_STEP,
+  changePatiently,
+  FIRST_LOOK_AHEAD_MS,
+  MAX_MOVED,
+  MAX_STEPS,
+  PARTITIONED,
+  type Partitioned,
+  type Setback,
+  STAYS,
+  warnNotMade,
+} from '../sql/partitioning.ts'
 import type { SqlStatement } from '../sql/sql-executor.ts'
 import type { PostgresDatabase, Row, Session } from './database.ts'
 import { type IdRange, lowestIdAt, missingRanges } from './periods.ts'
@@ -15,11 +27,6 @@ import { asMs, asNumber, asText, isTrue, MS } from './statements/sql-text.ts'
 import { addRemoved } from './statements/totals.ts'
 import type { PostgresTables } from './tables.ts'
 
-type Partitioned = 'events' | 'finished'
-
-/** Finished rows are dropped before the events that they are about. */
-const PARTITIONED: readonly Partitioned[] = ['finished', 'events']
-
 interface Partition {
   readonly of: Partitioned
   /** Unquoted, without the schema. */
@@ -27,17 +34,6 @@ interface Partition {
   readonly low: string
   readonly high: string
 }
-
-/** What `migrate` makes; the maintainer goes on from there. */
-export const FIRST_LOOK_AHEAD_MS = 30 * 86_400_000
-
-/** More rows of one period in the tail are not moved at once: nothing may be locked for long. */
-const MAX_MOVED = 10_000
-const TRIES = 4
-const FIRST_PAUSE_MS = 200
-/** Attempts of dropped deliveries go in steps of this many. */
-const ATTEMPTS_STEP = 5_000
-const MAX_STEPS = 1_000
 
 /** Ours: a check under the lock found a reason to keep the partition. */
 const KEPT = 'PH001'
@@ -153,10 +149,7 @@ export class PostgresPartitions {
           lockTimeoutMs,
         )
     if (reason === null) return true
-    this.#db.context.logger.log('warn', 'a partition could not be made; its rows go to the tail', {
-      partition: nameOf(t, of, range),
-      reason,
-    })
+    warnNotMade(this.#db, nameOf(t, of, range), reason)
     return false
   }
 
@@ -189,10 +182,10 @@ export class PostgresPartitions {
     const about = `event_id >= '${low}' AND event_id < '${high}'`
     if (of === 'finished') {
       const recent = `finished_at > clock_timestamp() - ${retentionMs}::float8 * ${MS}`
-      return `CASE WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE ${recent}) THEN 'it has deliveries that finished within the retention' END`
+      return `CASE WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE ${recent}) THEN '${STAYS.recent}' END`
     }
-    return `CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} WHERE ${about}) THEN 'it has events with unfinished or dead deliveries'
-  WHEN EXISTS (SELECT 1 FROM ${t.finished} WHERE ${about}) THEN 'it has events whose finished deliveries are still kept' END`
+    return `CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} WHERE ${about}) THEN '${STAYS.unfinished}'
+  WHEN EXISTS (SELECT 1 FROM ${t.finished} WHERE ${about}) THEN '${STAYS.finished}' END`
   }
 
   /**
@@ -216,25 +209,19 @@ export class PostgresPartitions {
   }
 
   /** Null when it was done; a reason when it has to wait for another time. */
-  async #change(statements: readonly SqlStatement[], lockTimeoutMs: number): Promise<string | null> {
+  #change(statements: readonly SqlStatement[], lockTimeoutMs: number): Promise<string | null> {
     const timeout = { sql: `SET LOCAL lock_timeout = ${Math.max(1, Math.floor(lockTimeoutMs))}`, params: [] }
-    for (let tries = 1; ; tries++) {
+    const change = async (): Promise<string | null> => {
       try {
         await this.#db.scriptOnce([timeout, ...statements])
         return null
       } catch (error) {
-        if (!(error instanceof StoreError)) throw error
-        const { sqlState } = error.detail
-        if (sqlState === KEPT) return (error.cause as Error).message
-        // Somebody else has made it, or dropped it, at the same time.
-        if (sqlState === '42P07' || sqlState === '42P01') return 'another process was faster'
-        // Rows of its time came into the tail after they were moved.
-        const isPassing = error.code === ERROR_CODES.storeBusy || sqlState === '23514'
-        if (!isPassing) throw error
-        if (tries >= TRIES) return 'transactions that use the table did not leave room for it'
+        if (error instanceof StoreError && error.detail.sqlState === KEPT)
+          return (error.cause as Error).message
+        throw error
       }
-      await this.#db.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + this.#db.context.runtime.random()))
     }
+    return changePatiently(this.#db, change, setbackOf)
   }
 
   /** Attempts have no partitions. Those of deliveries that are still there stay. */
@@ -247,6 +234,15 @@ export class PostgresPartitions {
       if ((await this.#db.rows(sql, [low, high])).length < ATTEMPTS_STEP) return
     }
   }
+}
+
+const setbackOf = (error: unknown): Setback => {
+  if (!(error instanceof StoreError)) return null
+  const { sqlState } = error.detail
+  // Somebody else has made it, or dropped it, at the same time.
+  if (sqlState === '42P07' || sqlState === '42P01') return 'faster'
+  // 23514: rows of its time came into the tail after they were moved.
+  return error.code === ERROR_CODES.storeBusy || sqlState === '23514' ? 'passing' : null
 }
 
 /** The check is a new statement, so it sees whatever was committed before the lock was given. */

@@ -1,5 +1,4 @@
 /** The store on PostgreSQL: every role, each method one transaction. The SQL is in `statements/`. */
-import { createIdGenerator } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,
@@ -16,6 +15,7 @@ import type {
   StoreContext,
   Wakeup,
 } from '../../core/spi/index.ts'
+import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
 import { PostgresDatabase } from './database.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
@@ -149,11 +149,7 @@ const inspectionRole = (db: PostgresDatabase, t: PostgresTables): Inspection => 
 })
 
 const operationsRole = (db: PostgresDatabase, t: PostgresTables): Operations => {
-  let generator: (() => string) | null = null
-  const newId = (): string => {
-    generator ??= createIdGenerator(db.context.runtime)
-    return generator()
-  }
+  const newId = lazyIds(db)
   return {
     redrive: (target, act) => operating.redrive(db, t, target, act, newId),
     replay: (target, act) => operating.replay(db, t, target, act, newId),

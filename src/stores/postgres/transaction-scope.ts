@@ -3,30 +3,8 @@
  * when it is used too late, behind a savepoint's back, or to end the transaction by hand.
  */
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
+import { checkScope, controlRefused, type Scope } from '../sql/transaction-scope.ts'
 import { transactionControl } from './transaction-control.ts'
-
-/** One transaction or savepoint. Only the innermost one may be used. */
-export interface Scope {
-  ended: boolean
-  child: Scope | null
-}
-
-export const newScope = (): Scope => ({ ended: false, child: null })
-
-export const checkScope = (scope: Scope): void => {
-  if (scope.ended) {
-    throw new TransactionError(
-      ERROR_CODES.transactionEnded,
-      'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
-    )
-  }
-  if (scope.child !== null) {
-    throw new TransactionError(
-      ERROR_CODES.conflict,
-      'A nested transaction is open: use its own handle until it ends, and run nested ones one after another.',
-    )
-  }
-}
 
 const textOf = (query: unknown): unknown =>
   typeof query === 'object' && query !== null ? (query as { readonly text?: unknown }).text : query
@@ -35,11 +13,7 @@ const refuseControl = (query: unknown): void => {
   const text = textOf(query)
   const keyword = typeof text === 'string' ? transactionControl(text) : null
   if (keyword === null) return
-  throw new TransactionError(
-    ERROR_CODES.conflict,
-    `${keyword} is not allowed inside outbox.transaction: throw to roll back, and nest outbox.transaction for a savepoint.`,
-    { keyword },
-  )
+  throw controlRefused(keyword)
 }
 
 /** Members that would pull the connection away. */

@@ -5,10 +5,22 @@
 import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
+import {
+  checkScope,
+  commitRefused,
+  commitUnknown,
+  endScope,
+  nestedStillOpen,
+  newScope,
+  notInTransaction,
+  notNestable,
+  runTransaction,
+  type Scope,
+} from '../sql/transaction-scope.ts'
 import type { PostgresDatabase } from './database.ts'
 import { type PostgresConnection, type PostgresResult, RAW_TYPES } from './driver.ts'
 import { isBroken, storeErrorOf } from './errors.ts'
-import { checkScope, guardHandle, newScope, type Scope } from './transaction-scope.ts'
+import { guardHandle } from './transaction-scope.ts'
 
 interface Known {
   readonly scope: Scope
@@ -53,17 +65,8 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     this.#database = database
   }
 
-  async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
-    const open = await this.begin()
-    let result: T
-    try {
-      result = await fn(open.tx)
-    } catch (error) {
-      await open.rollback()
-      throw error
-    }
-    await open.commit()
-    return result
+  run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
+    return runTransaction(this, fn)
   }
 
   async begin(): Promise<OpenTransaction<Tx>> {
@@ -84,12 +87,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
 
   async nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
     const known = this.#known.get(tx)
-    if (known === undefined) {
-      throw new TransactionError(
-        ERROR_CODES.noTransaction,
-        'Only transactions that outbox.transaction opened can be nested; use a savepoint of your own library instead.',
-      )
-    }
+    if (known === undefined) throw notNestable()
     const { scope, depth, open } = known
     checkScope(scope)
     const child = newScope()
@@ -216,14 +214,11 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
   async #commit(open: Open, scope: Scope): Promise<void> {
     if (scope.ended) checkScope(scope)
     const pending = scope.child
-    this.#end(scope)
+    endScope(scope)
     try {
       if (pending !== null) {
         await this.#abandon(open)
-        throw new TransactionError(
-          ERROR_CODES.conflict,
-          'The transaction was committed while a nested one was open; it was rolled back. Await nested transactions.',
-        )
+        throw nestedStillOpen()
       }
       await this.#commitNow(open)
     } finally {
@@ -237,18 +232,10 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
       command = (await this.#control(open, 'COMMIT')).command
     } catch (cause) {
       if (!open.broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {
-        throw new TransactionError(
-          ERROR_CODES.commitRolledBack,
-          'PostgreSQL refused to commit; everything was rolled back.',
-          { cause },
-        )
+        throw commitRefused('PostgreSQL', cause)
       }
       open.broken = true
-      throw new StoreError(
-        ERROR_CODES.commitUnknown,
-        'The connection was lost during COMMIT, so it is not known whether the transaction happened.',
-        { cause },
-      )
+      throw commitUnknown('The connection was lost', cause)
     }
     if (command === 'COMMIT') return
     throw new TransactionError(
@@ -259,7 +246,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
 
   async #rollback(open: Open, scope: Scope): Promise<void> {
     if (scope.ended) return
-    this.#end(scope)
+    endScope(scope)
     await this.#abandon(open)
     this.#release(open)
   }
@@ -279,11 +266,6 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     open.connection.release?.(open.broken)
   }
 
-  #end(scope: Scope): void {
-    for (let inner = scope.child; inner !== null; inner = inner.child) inner.ended = true
-    scope.ended = true
-  }
-
   #foreign(tx: object): PostgresConnection {
     if (isConnection(tx) && !isPool(tx)) return tx
     throw new TransactionError(
@@ -295,11 +277,10 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
   #checkForeign(connection: PostgresConnection): void {
     const status = connection.getTransactionStatus?.()
     if (status === undefined || status === 'T') return
+    if (status !== 'E') throw notInTransaction('This client')
     throw new TransactionError(
       ERROR_CODES.noTransaction,
-      status === 'E'
-        ? 'The transaction of this client has failed because of an earlier error; roll it back.'
-        : 'This client is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.',
+      'The transaction of this client has failed because of an earlier error; roll it back.',
     )
   }
 }

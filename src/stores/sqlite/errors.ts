@@ -3,7 +3,8 @@
  * and libsql as a name in `code`, node:sqlite as a number in `errcode`. Texts are never looked at, with one
  * exception: libsql gives nothing but a text when it cannot open a file, and ends it with the number.
  */
-import { ERROR_CODES, type ErrorCode, OutboxError, StoreError } from '../../core/errors.ts'
+import { ERROR_CODES, OutboxError, StoreError } from '../../core/errors.ts'
+import { busy, REFUSED_ROW, type Translation, unavailable } from '../sql/errors.ts'
 
 const CODES = {
   BUSY: 5,
@@ -60,17 +61,9 @@ export const isBusy = (error: unknown): boolean => {
   return code === 'BUSY' || code === 'LOCKED'
 }
 
-interface Translation {
-  readonly code: ErrorCode
-  readonly transient: boolean
-  readonly text: string
-}
-
-const BUSY: Translation = {
-  code: ERROR_CODES.storeBusy,
-  transient: true,
-  text: 'is locked by another process or transaction. Keep transactions short, or raise busyTimeoutMs.',
-}
+const BUSY = busy(
+  'is locked by another process or transaction. Keep transactions short, or raise busyTimeoutMs.',
+)
 
 const TRANSLATIONS: Readonly<Record<CodeName, Translation>> = {
   BUSY,
@@ -80,37 +73,16 @@ const TRANSLATIONS: Readonly<Record<CodeName, Translation>> = {
     transient: false,
     text: 'cannot be written. Check the permissions of the file and of its folder, and that the disk is not mounted read-only.',
   },
-  INTERRUPT: { code: ERROR_CODES.storeUnavailable, transient: true, text: 'was interrupted.' },
-  IOERR: {
-    code: ERROR_CODES.storeUnavailable,
-    transient: true,
-    text: 'could not be read or written: the disk reported an error.',
-  },
-  CORRUPT: {
-    code: ERROR_CODES.storeUnavailable,
-    transient: false,
-    text: 'is damaged. Run "PRAGMA integrity_check" and restore it from a backup.',
-  },
-  FULL: {
-    code: ERROR_CODES.storeUnavailable,
-    transient: true,
-    text: 'could not be written: the disk is full.',
-  },
-  CANTOPEN: {
-    code: ERROR_CODES.storeUnavailable,
-    transient: false,
-    text: 'could not be opened. Check that its folder exists and that this process may write there.',
-  },
-  CONSTRAINT: {
-    code: ERROR_CODES.conflict,
-    transient: false,
-    text: 'refused a row. An event or delivery with this id may be stored already.',
-  },
-  NOTADB: {
-    code: ERROR_CODES.storeUnavailable,
-    transient: false,
-    text: 'is not a SQLite database, or it is encrypted.',
-  },
+  INTERRUPT: unavailable('was interrupted.', true),
+  IOERR: unavailable('could not be read or written: the disk reported an error.', true),
+  CORRUPT: unavailable('is damaged. Run "PRAGMA integrity_check" and restore it from a backup.', false),
+  FULL: unavailable('could not be written: the disk is full.', true),
+  CANTOPEN: unavailable(
+    'could not be opened. Check that its folder exists and that this process may write there.',
+    false,
+  ),
+  CONSTRAINT: REFUSED_ROW,
+  NOTADB: unavailable('is not a SQLite database, or it is encrypted.', false),
 }
 
 /** SQLite says "error" and nothing else for a table that is not there; only its text tells. */

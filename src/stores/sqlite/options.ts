@@ -2,6 +2,7 @@
 import { InvalidOptionError } from '../../core/errors.ts'
 import { refuseUnknown } from '../../core/model/index.ts'
 import { checkPrefix } from '../sql/identifiers.ts'
+import { checkOneOf, checkWhole, refuse } from '../sql/options.ts'
 import type { SqliteDriver } from './drivers.ts'
 
 interface CommonOptions {
@@ -33,18 +34,6 @@ export interface ResolvedSqliteOptions {
   readonly onStatement: ((sql: string) => void) | null
 }
 
-const DEFAULT_BUSY_TIMEOUT_MS = 5_000
-const MAX_BUSY_TIMEOUT_MS = 600_000
-
-const checkBusyTimeout = (value: unknown): number => {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_BUSY_TIMEOUT_MS)
-    return value
-  throw new InvalidOptionError(`busyTimeoutMs must be a whole number from 0 to ${MAX_BUSY_TIMEOUT_MS}`, {
-    option: 'busyTimeoutMs',
-    value,
-  })
-}
-
 const NAMES: ReadonlySet<string> = new Set<keyof SqliteFileOptions | keyof SqliteDatabaseOptions<object>>([
   'file',
   'database',
@@ -56,13 +45,7 @@ const NAMES: ReadonlySet<string> = new Set<keyof SqliteFileOptions | keyof Sqlit
 
 const checkOnStatement = (value: unknown): void => {
   if (value === undefined || value === null || typeof value === 'function') return
-  throw new InvalidOptionError(
-    `onStatement must be a function of the statement's text, not ${typeof value}`,
-    {
-      option: 'onStatement',
-      value,
-    },
-  )
+  refuse('onStatement', value, `must be a function of the statement's text, not ${typeof value}`)
 }
 
 const DRIVERS: readonly SqliteDriver[] = ['node:sqlite', 'better-sqlite3', 'libsql']
@@ -78,32 +61,16 @@ export const resolveSqliteOptions = (
     throw new InvalidOptionError('sqliteStore needs either file or database', { option: 'file', value: file })
   }
   if (file !== undefined && (typeof file !== 'string' || file === '' || file.includes('\0'))) {
-    throw new InvalidOptionError('file must be the path of a database, or ":memory:"', {
-      option: 'file',
-      value: file,
-    })
+    refuse('file', file, 'must be the path of a database, or ":memory:"')
   }
   if (database !== undefined && (typeof database !== 'object' || database === null)) {
-    throw new InvalidOptionError(
-      'database must be an open database of better-sqlite3, libsql or node:sqlite',
-      {
-        option: 'database',
-        value: typeof database,
-      },
-    )
-  }
-  const driver = given.driver ?? null
-  if (driver !== null && !DRIVERS.includes(driver)) {
-    throw new InvalidOptionError(`driver must be one of ${DRIVERS.join(', ')}`, {
-      option: 'driver',
-      value: driver,
-    })
+    refuse('database', typeof database, 'must be an open database of better-sqlite3, libsql or node:sqlite')
   }
   return Object.freeze({
     source: file === undefined ? { database: database as object } : { file },
-    driver,
+    driver: given.driver == null ? null : checkOneOf('driver', given.driver, DRIVERS),
     prefix: checkPrefix('prefix', given.prefix ?? 'outbox_'),
-    busyTimeoutMs: checkBusyTimeout(given.busyTimeoutMs ?? DEFAULT_BUSY_TIMEOUT_MS),
+    busyTimeoutMs: checkWhole('busyTimeoutMs', given.busyTimeoutMs ?? 5_000, 0, 600_000),
     onStatement: given.onStatement ?? null,
   })
 }

@@ -1,7 +1,6 @@
 /** The store on SQLite: every role, each method one transaction. The SQL is in `statements/`. */
 
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { createIdGenerator } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,
@@ -18,6 +17,7 @@ import type {
 } from '../../core/spi/index.ts'
 import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
+import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
 import { SqliteDatabase } from './database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
@@ -194,11 +194,7 @@ const inspectionRole = (database: SqliteDatabase, t: Tables): Inspection => ({
 })
 
 const operationsRole = (database: SqliteDatabase, t: Tables): Operations => {
-  let generator: (() => string) | null = null
-  const newId = (): string => {
-    generator ??= createIdGenerator(database.context.runtime)
-    return generator()
-  }
+  const newId = lazyIds(database)
   return {
     redrive: (target, act) => database.write((c) => operating.redrive(c, t, target, act, newId)),
     replay: (target, act) => database.write((c) => operating.replay(c, t, target, act, newId)),

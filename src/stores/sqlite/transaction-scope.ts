@@ -3,30 +3,21 @@
  * when it is used too late, behind a savepoint's back, or to end the transaction by hand.
  */
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
+import {
+  checkScope as checkSqlScope,
+  controlRefused,
+  type Scope as SqlScope,
+} from '../sql/transaction-scope.ts'
 import { transactionControl } from './transaction-control.ts'
 
-/** One transaction or savepoint. Only the innermost one may be used. */
-export interface Scope {
-  ended: boolean
-  child: Scope | null
+export interface Scope extends SqlScope {
   readonly isActive: () => boolean
 }
 
 export const newScope = (isActive: () => boolean): Scope => ({ ended: false, child: null, isActive })
 
 export const checkScope = (scope: Scope): void => {
-  if (scope.ended) {
-    throw new TransactionError(
-      ERROR_CODES.transactionEnded,
-      'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
-    )
-  }
-  if (scope.child !== null) {
-    throw new TransactionError(
-      ERROR_CODES.conflict,
-      'A nested transaction is open: use its own handle until it ends, and run nested ones one after another.',
-    )
-  }
+  checkSqlScope(scope)
   if (!scope.isActive()) {
     throw new TransactionError(
       ERROR_CODES.commitRolledBack,
@@ -38,11 +29,7 @@ export const checkScope = (scope: Scope): void => {
 const refuseControl = (sql: unknown): void => {
   const keyword = typeof sql === 'string' ? transactionControl(sql) : null
   if (keyword === null) return
-  throw new TransactionError(
-    ERROR_CODES.conflict,
-    `${keyword} is not allowed inside outbox.transaction: throw to roll back, and nest outbox.transaction for a savepoint.`,
-    { keyword },
-  )
+  throw controlRefused(keyword)
 }
 
 /** Members that would begin transactions of their own, or pull the connection away. */

@@ -3,9 +3,18 @@
  * write lock (a later upgrade would fail at once, whatever the timeout), and ends with a COMMIT whose answer
  * is checked.
  */
-import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
+import {
+  commitRefused,
+  commitUnknown,
+  endScope,
+  nestedStillOpen,
+  notInTransaction,
+  notNestable,
+  runTransaction,
+} from '../sql/transaction-scope.ts'
 import { connectionOf, fileOf, type SqliteConnection } from './connection.ts'
 import { LockedError, type SqliteDatabase } from './database.ts'
 import { type DriverHandle, driverOf } from './drivers.ts'
@@ -59,17 +68,8 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     return 'database' in this.#database.options.source
   }
 
-  async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
-    const open = await this.begin()
-    let result: T
-    try {
-      result = await fn(open.tx)
-    } catch (error) {
-      await open.rollback()
-      throw error
-    }
-    await open.commit()
-    return result
+  run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
+    return runTransaction(this, fn)
   }
 
   async begin(): Promise<OpenTransaction<Tx>> {
@@ -94,12 +94,7 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
 
   async nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
     const known = this.#known.get(tx)
-    if (known === undefined) {
-      throw new TransactionError(
-        ERROR_CODES.noTransaction,
-        'Only transactions that outbox.transaction opened can be nested; use a savepoint of your own library instead.',
-      )
-    }
+    if (known === undefined) throw notNestable()
     const { scope, depth } = known
     checkScope(scope)
     const connection = this.#database.application
@@ -178,12 +173,7 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     const pending = scope.child
     this.#end(scope)
     try {
-      if (pending !== null) {
-        throw new TransactionError(
-          ERROR_CODES.conflict,
-          'The transaction was committed while a nested one was open; it was rolled back. Await nested transactions.',
-        )
-      }
+      if (pending !== null) throw nestedStillOpen()
       if (!connection.inTransaction) {
         throw new TransactionError(
           ERROR_CODES.commitRolledBack,
@@ -202,20 +192,8 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
       connection.exec('COMMIT')
     } catch (cause) {
       if (isBusy(cause)) throw cause
-      if (sqliteCode(cause) === 'IOERR') {
-        throw new StoreError(
-          ERROR_CODES.commitUnknown,
-          'The disk failed during COMMIT, so it is not known whether the transaction happened.',
-          { cause },
-        )
-      }
-      throw new TransactionError(
-        ERROR_CODES.commitRolledBack,
-        'SQLite refused to commit; everything was rolled back.',
-        {
-          cause,
-        },
-      )
+      if (sqliteCode(cause) === 'IOERR') throw commitUnknown('The disk failed', cause)
+      throw commitRefused('SQLite', cause)
     }
   }
 
@@ -235,8 +213,7 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
   }
 
   #end(scope: Scope): void {
-    for (let inner = scope.child; inner !== null; inner = inner.child) inner.ended = true
-    scope.ended = true
+    endScope(scope)
     this.#open = null
   }
 
@@ -277,10 +254,6 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
         'A transaction of outbox.transaction is open on this database. Pass the handle that its function got.',
       )
     }
-    if (connection.inTransaction) return
-    throw new TransactionError(
-      ERROR_CODES.noTransaction,
-      'The database is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.',
-    )
+    if (!connection.inTransaction) throw notInTransaction('The database')
   }
 }

@@ -1,0 +1,45 @@
+/** Checks of options that several stores have, in the same words. */
+import { InvalidOptionError } from '../../core/errors.ts'
+
+export type Layout = 'plain' | 'partitioned'
+
+export type PartitionPeriod = 'day' | 'month'
+
+export const refuse = (option: string, value: unknown, text: string): never => {
+  throw new InvalidOptionError(`${option} ${text}`, { option, value })
+}
+
+export const checkWhole = (option: string, value: unknown, low: number, high: number): number =>
+  typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
+    ? value
+    : refuse(option, value, `must be a whole number from ${low} to ${high}`)
+
+export const checkOneOf = <T extends string>(option: string, value: unknown, allowed: readonly T[]): T =>
+  allowed.find((one) => one === value) ?? refuse(option, value, `must be one of ${allowed.join(', ')}`)
+
+export const checkLayout = (value: unknown): Layout =>
+  checkOneOf('layout', value ?? 'plain', ['plain', 'partitioned'])
+
+export const checkPeriod = (value: unknown): PartitionPeriod =>
+  checkOneOf('period', value ?? 'day', ['day', 'month'])
+
+export const checkQueryTimeout = (value: unknown): number =>
+  checkWhole('queryTimeoutMs', value ?? 30_000, 100, 600_000)
+
+export const checkOnStatement = (
+  value: ((sql: string) => void) | undefined,
+): ((sql: string) => void) | null => {
+  if (value !== undefined && typeof value !== 'function')
+    refuse('onStatement', typeof value, 'must be a function of the text')
+  return value ?? null
+}
+
+/** Either of the two says where the database is. */
+export const checkEither = (store: string, pool: unknown, connectionString: unknown): void => {
+  if ((pool === undefined) === (connectionString === undefined)) {
+    throw new InvalidOptionError(`${store} needs either pool or connectionString`, {
+      option: 'pool',
+      value: typeof pool,
+    })
+  }
+}

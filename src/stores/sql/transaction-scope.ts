@@ -1,0 +1,92 @@
+/**
+ * What a transaction of ours is, and what its user hears, whichever the database: the states of transactions and
+ * savepoints, and the errors of using them in a way that cannot end well.
+ */
+import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+import type { OpenTransaction } from '../../core/spi/index.ts'
+
+/** One transaction or savepoint. Only the innermost one may be used. */
+export interface Scope {
+  ended: boolean
+  child: Scope | null
+}
+
+export const newScope = (): Scope => ({ ended: false, child: null })
+
+export const checkScope = (scope: Scope): void => {
+  if (scope.ended) {
+    throw new TransactionError(
+      ERROR_CODES.transactionEnded,
+      'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
+    )
+  }
+  if (scope.child !== null) {
+    throw new TransactionError(
+      ERROR_CODES.conflict,
+      'A nested transaction is open: use its own handle until it ends, and run nested ones one after another.',
+    )
+  }
+}
+
+/** With the nested ones that nobody awaited: their handles are of no use any more either. */
+export const endScope = (scope: Scope): void => {
+  for (let inner = scope.child; inner !== null; inner = inner.child) inner.ended = true
+  scope.ended = true
+}
+
+export const runTransaction = async <Tx, T>(
+  transactions: { begin(): Promise<OpenTransaction<Tx>> },
+  fn: (tx: Tx) => Promise<T>,
+): Promise<T> => {
+  const open = await transactions.begin()
+  let result: T
+  try {
+    result = await fn(open.tx)
+  } catch (error) {
+    await open.rollback()
+    throw error
+  }
+  await open.commit()
+  return result
+}
+
+export const notNestable = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.noTransaction,
+    'Only transactions that outbox.transaction opened can be nested; use a savepoint of your own library instead.',
+  )
+
+export const nestedStillOpen = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.conflict,
+    'The transaction was committed while a nested one was open; it was rolled back. Await nested transactions.',
+  )
+
+/** `what` is not in a transaction: an event that is stored on it would be stored whatever becomes of the data. */
+export const notInTransaction = (what: string): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.noTransaction,
+    `${what} is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.`,
+  )
+
+export const commitRefused = (who: string, cause: unknown): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.commitRolledBack,
+    `${who} refused to commit; everything was rolled back.`,
+    { cause },
+  )
+
+/** `what` happened during COMMIT, and there was no answer. */
+export const commitUnknown = (what: string, cause: unknown): StoreError =>
+  new StoreError(
+    ERROR_CODES.commitUnknown,
+    `${what} during COMMIT, so it is not known whether the transaction happened.`,
+    { cause },
+  )
+
+export const controlRefused = (keyword: string): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.conflict,
+    `${keyword} is not allowed inside outbox.transaction: throw to roll back, and nest outbox.transaction for a savepoint.`,
+    { keyword },
+  )
