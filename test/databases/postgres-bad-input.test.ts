@@ -141,6 +141,7 @@ describe('a role that may not', () => {
       const { code, text } = await failureOf(attempt())
       expect(code).toBe('POSTHASTE_STORE_READ_ONLY')
       expect(text).toContain('does not allow this to the role')
+      expect(text).toContain('permission denied for')
       expect(text).not.toContain(SECRET)
     }
     expect(await reader.inspect.counts()).toEqual([])

@@ -10,6 +10,7 @@ import {
   LOCK_TIMED_OUT,
   REFUSED_ROW,
   SOCKET_CODES,
+  sentenceOf,
   socketCode,
   TOO_MANY_CONNECTIONS,
   type Translation,
@@ -105,6 +106,7 @@ const FORBIDDEN: Translation = {
   code: ERROR_CODES.storeReadOnly,
   transient: false,
   text: 'does not allow this to the user in use. docs/mysql.md lists what each role needs.',
+  quotes: true,
 }
 
 const LAYOUT: Translation = {
@@ -190,7 +192,7 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
   const number = errorNumber(error)
   if (number !== null && !GONE.has(number)) {
     const known = TRANSLATIONS[number] ?? unknown(number)
-    return new StoreError(known.code, `${place} ${known.text}`, {
+    return new StoreError(known.code, `${place} ${sentenceOf(known, error)}`, {
       cause: withoutContent(error as Error, known.code === ERROR_CODES.conflict),
       transient: known.transient,
       errno: number,

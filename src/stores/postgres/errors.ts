@@ -11,6 +11,7 @@ import {
   GAVE_WAY,
   LOCK_TIMED_OUT,
   REFUSED_ROW,
+  sentenceOf,
   socketCode,
   TOO_MANY_CONNECTIONS,
   type Translation,
@@ -90,6 +91,7 @@ const TRANSLATIONS: Readonly<Record<string, Translation>> = {
     code: ERROR_CODES.storeReadOnly,
     transient: false,
     text: 'does not allow this to the role in use. docs/postgres.md lists what each role needs.',
+    quotes: true,
   },
   '42703': MISSING,
   '42883': MISSING,
@@ -115,7 +117,7 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
   if (state !== null) {
     const { message, constraint } = error as DriverError
     const known = translationOf(state) ?? unavailable(`refused a statement: ${String(message)}`, false)
-    return new StoreError(known.code, `${place} ${known.text}`, {
+    return new StoreError(known.code, `${place} ${sentenceOf(known, error)}`, {
       cause: error,
       transient: known.transient,
       sqlState: state,

@@ -31,7 +31,12 @@ export interface Translation {
   readonly code: ErrorCode
   readonly transient: boolean
   readonly text: string
+  /** What the server says is worth repeating: it names what this is about, and nothing of what is stored. */
+  readonly quotes?: true
 }
+
+export const sentenceOf = ({ text, quotes }: Translation, error: unknown): string =>
+  quotes === true ? `${text} It says: ${(error as Error).message}` : text
 
 export const unavailable = (text: string, transient: boolean): Translation => ({
   code: ERROR_CODES.storeUnavailable,
