@@ -10,9 +10,10 @@ const config: KnipConfig = {
     'demo/**/*.ts',
     'bench/**/*.ts',
     'simulator/**/*.ts',
+    'mutants/main.ts',
     'test/nodes/**/*.ts',
   ],
-  project: ['{src,test,scripts,demo,bench,simulator}/**/*.{ts,mjs}'],
+  project: ['{src,test,scripts,demo,bench,simulator,mutants}/**/*.{ts,mjs}'],
   ignoreExportsUsedInFile: true,
   // scripts/check.ts runs it by its other name, attw.
   // graphile-worker and pg-boss are installed by bench/peers alone.
