@@ -172,7 +172,7 @@ const hunt = async ({ mutants, jobs, json }: Arguments): Promise<number> => {
     }
     return survived.length === 0 ? 0 : 1
   } finally {
-    for (const workshop of workshops) await workshop.close()
+    for (const workshop of workshops) workshop.close()
   }
 }
 
@@ -193,5 +193,8 @@ const main = async (): Promise<number> => {
     return 2
   }
 }
+
+// Hunters are processes of their own, which an interruption would leave behind.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 
 process.exitCode = await main()

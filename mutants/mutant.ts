@@ -1,7 +1,7 @@
 /** A mutant: one deliberate defect, such as a tired engineer could make, and who is expected to notice it. */
 
-/** The simulator, or a file of tests by its path. */
-export type Hunter = 'simulator' | `${string}.test.ts`
+/** The simulator, or a file of tests by its path, be it only those of a title. */
+export type Hunter = 'simulator' | `${string}.test.ts` | `${string}.test.ts > ${string}`
 
 export interface Mutant {
   readonly name: string

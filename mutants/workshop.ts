@@ -1,6 +1,7 @@
 /** A copy of the repository in a temporary folder, in which defects are planted and hunted. The checkout stays as it is. */
 import { spawn } from 'node:child_process'
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { commandOf } from './hunters.ts'
@@ -38,6 +39,7 @@ const linkPackages = async (folder: string): Promise<void> => {
 export class Workshop {
   readonly #folder: string
   readonly #env: NodeJS.ProcessEnv
+  #end: () => void = () => undefined
 
   private constructor(folder: string, env: NodeJS.ProcessEnv) {
     this.#folder = folder
@@ -49,11 +51,15 @@ export class Workshop {
     const filter = (source: string): boolean => !/\/(node_modules|dist)$/.test(source)
     for (const name of COPIED) await cp(join(ROOT, name), join(folder, name), { recursive: true, filter })
     await linkPackages(folder)
-    return new Workshop(folder, env)
+    const workshop = new Workshop(folder, env)
+    process.once('exit', workshop.close)
+    return workshop
   }
 
-  async close(): Promise<void> {
-    await rm(this.#folder, { recursive: true, force: true })
+  /** Ends what runs in it. At once, because it is also called when the process ends. */
+  readonly close = (): void => {
+    this.#end()
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 3 })
   }
 
   /** Plants the defect, lets its hunters look for it one after another, and takes it out again. */
@@ -89,16 +95,15 @@ export class Workshop {
     }
     child.stdout.on('data', keep)
     child.stderr.on('data', keep)
-    const end = (): void => {
+    this.#end = () => {
       if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')
     }
-    process.once('exit', end)
-    const timer = setTimeout(end, LONGEST_MS)
+    const timer = setTimeout(this.#end, LONGEST_MS)
     return new Promise((resolve, reject) => {
       child.once('error', reject)
       child.once('close', (code) => {
         clearTimeout(timer)
-        process.removeListener('exit', end)
+        this.#end = () => undefined
         resolve({ passed: code === 0, output })
       })
     })

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { MUTANTS } from '../../mutants/catalogue/index.ts'
+import { partsOf } from '../../mutants/hunters.ts'
 import { mutate } from '../../mutants/mutant.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -20,6 +21,6 @@ describe('the catalogue of mutants', () => {
   it.each(MUTANTS)('names hunters for $name that exist', ({ hunters }) => {
     expect(hunters.length).toBeGreaterThan(0)
     for (const hunter of hunters)
-      expect(hunter === 'simulator' || existsSync(join(ROOT, hunter)), hunter).toBe(true)
+      expect(hunter === 'simulator' || existsSync(join(ROOT, partsOf(hunter)[0])), hunter).toBe(true)
   })
 })
