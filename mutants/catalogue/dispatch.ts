@@ -47,7 +47,7 @@ export const DISPATCH: readonly Mutant[] = [
     find: "entry !== undefined && entry.phase !== 'leaving'",
     replace: 'entry !== undefined',
     breaks: 'what is about to be given back is not in our hands',
-    hunters: ['simulator', QUEUES_TEST],
+    hunters: [QUEUES_TEST, 'simulator'],
   },
   {
     name: 'cold-starved',
@@ -113,7 +113,7 @@ export const DISPATCH: readonly Mutant[] = [
     find: 'this.queues.stall(delivery)\n    this.breaker.forget(delivery.id)',
     replace: 'this.queues.complete(delivery)\n    this.breaker.forget(delivery.id)',
     breaks: 'nothing overtakes a head whose right ran out',
-    hunters: ['simulator', 'test/journeys/order.test.ts'],
+    hunters: ['test/journeys/order.test.ts', 'simulator'],
   },
   {
     name: 'lost-reported-as-written',

@@ -6,6 +6,10 @@ const POLLER = 'src/core/flow/poller.ts'
 const ADMISSION = 'src/core/flow/admission.ts'
 const FLOW = 'src/core/flow/destination-flow.ts'
 
+const LANES_TEST = 'src/core/flow/lanes.test.ts'
+const POLLER_TEST = 'src/core/flow/poller.test.ts'
+const ADMISSION_TEST = 'src/core/flow/admission.test.ts'
+
 export const LANES_AND_READS: readonly Mutant[] = [
   {
     name: 'lane-given-up-while-busy',
@@ -13,7 +17,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'if (this.#events.isBusy(destination, lane)) continue',
     replace: '',
     breaks: 'a lane changes hands only when nothing of it is in flight',
-    hunters: ['test/journeys/leases.test.ts', 'simulator'],
+    hunters: [LANES_TEST, 'simulator'],
   },
   {
     name: 'lane-read-while-leaving',
@@ -21,7 +25,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: ' && !this.#leaving.get(destination)?.has(lane)',
     replace: '',
     breaks: 'nothing new is taken from a lane that is about to be given up',
-    hunters: ['simulator', 'test/journeys/leases.test.ts'],
+    hunters: [LANES_TEST, 'simulator'],
   },
   {
     name: 'lane-epoch-ignored',
@@ -29,7 +33,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'truth.get(lane) !== epoch',
     replace: '!truth.has(lane)',
     breaks: 'a lane that was lost and taken again counts as lost in between',
-    hunters: ['simulator', 'test/journeys/leases.test.ts'],
+    hunters: [LANES_TEST, 'simulator'],
   },
   {
     name: 'lease-from-the-answer',
@@ -37,7 +41,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'this.#extendFrom(sentAt)\n      this.#events.renewed()',
     replace: 'this.#extendFrom(this.#runtime.monotonicNow())\n      this.#events.renewed()',
     breaks: 'our idea of the lease never ends later than the database’s',
-    hunters: ['test/journeys/leases.test.ts', 'simulator'],
+    hunters: [LANES_TEST, 'simulator'],
   },
   {
     name: 'fenced-worker-keeps-lanes',
@@ -45,7 +49,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'this.#owned.get(destination)?.clear()',
     replace: '',
     breaks: 'a worker that was fenced holds nothing any more',
-    hunters: ['simulator', 'test/journeys/leases.test.ts'],
+    hunters: [LANES_TEST, 'simulator'],
   },
   {
     name: 'give-up-unanswered-forgotten',
@@ -53,7 +57,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'this.#unanswered.set(destination, idle)',
     replace: '',
     breaks: 'a lane whose give-up is still on its way is not used',
-    hunters: ['simulator', 'test/journeys/leases.test.ts'],
+    hunters: [LANES_TEST, 'simulator'],
   },
   {
     name: 'cursor-without-sweep',
@@ -69,7 +73,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)',
     replace: '',
     breaks: 'what was read and not sent is read again',
-    hunters: ['simulator', 'src/core/flow/poller.test.ts'],
+    hunters: [POLLER_TEST, 'simulator'],
   },
   {
     name: 'keyed-without-full-sweep',
@@ -77,7 +81,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'keyed < 0 || sweptAll ? result.fresh : result.fresh.slice(0, keyed)',
     replace: 'result.fresh',
     breaks: 'a keyed row waits for a sweep that could show an earlier one',
-    hunters: ['simulator', 'test/journeys/order.test.ts'],
+    hunters: [POLLER_TEST, 'simulator'],
   },
   {
     name: 'lanes-lost-during-read',
@@ -85,7 +89,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'lanes.losses === losses && this.#rewinds === rewinds',
     replace: 'true',
     breaks: 'rows that were read before a lane was lost are looked at anew',
-    hunters: ['simulator', 'src/core/flow/poller.test.ts'],
+    hunters: [POLLER_TEST, 'simulator'],
   },
   {
     name: 'late-row-not-asked-for-its-key',
@@ -93,7 +97,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'else unsure.add(key)',
     replace: 'else inHand.add(id)',
     breaks: 'a late row goes only when everything before it is in our hands',
-    hunters: ['simulator', 'test/journeys/order.test.ts'],
+    hunters: ['test/journeys/order.test.ts', 'simulator'],
   },
   {
     name: 'new-lanes-without-rewind',
@@ -101,7 +105,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'this.#cursor = 0n\n    this.#rewinds += 1',
     replace: 'this.#rewinds += 1',
     breaks: 'rows of lanes that were taken are found, wherever the cursor stands',
-    hunters: ['simulator', 'src/core/flow/poller.test.ts'],
+    hunters: [POLLER_TEST, 'simulator'],
   },
   {
     name: 'sweep-mark-ignores-open-transactions',
@@ -109,7 +113,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'snapshot.oldest >= note.next && ',
     replace: '',
     breaks: 'a sweep leaves out only what no open transaction can still commit',
-    hunters: ['src/core/flow/poller.test.ts', 'simulator'],
+    hunters: [POLLER_TEST, 'simulator'],
   },
   {
     name: 'read-guard-dropped',
@@ -125,7 +129,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'if (!waits) full ||= !this.#offer(',
     replace: 'if (!waits) full = !this.#offer(',
     breaks: 'nothing of a read is queued behind a row that did not fit',
-    hunters: ['src/core/flow/admission.test.ts', 'simulator'],
+    hunters: [ADMISSION_TEST, 'simulator'],
   },
   {
     name: 'unsure-keys-sent',
@@ -133,7 +137,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: '(!unsure.has(key) && this.#parts.isCurrent(key, readId))',
     replace: 'this.#parts.isCurrent(key, readId)',
     breaks: 'a key of which a row may be missing waits',
-    hunters: ['simulator', 'src/core/flow/admission.test.ts'],
+    hunters: [ADMISSION_TEST, 'simulator'],
   },
   {
     name: 'suspect-not-counted',
@@ -149,7 +153,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'return [...this.#burying.values()].includes(row.key)',
     replace: 'return false',
     breaks: 'nothing of a key overtakes its dead head while that is written',
-    hunters: ['simulator', 'test/journeys/order.test.ts'],
+    hunters: [ADMISSION_TEST, 'simulator'],
   },
   {
     name: 'claim-through-a-fence',
@@ -173,6 +177,6 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'this.#reopened.set(key, next)',
     replace: '',
     breaks: 'a read from before a failure says nothing about its key',
-    hunters: ['simulator', 'test/journeys/order.test.ts'],
+    hunters: ['test/journeys/order.test.ts', 'simulator'],
   },
 ]

@@ -35,7 +35,7 @@ export const PUBLISH: readonly Mutant[] = [
     find: 'for (const gone of this.#frames.splice(index)) {',
     replace: 'for (const gone of this.#frames.splice(index, 1)) {',
     breaks: 'a savepoint that is rolled back takes those along that were opened after it',
-    hunters: ['test/publish/savepoints.test.ts', 'test/publish/unawaited.test.ts'],
+    hunters: ['src/core/flow/commit.test.ts'],
   },
   {
     name: 'insert-failed-and-sent',
@@ -75,14 +75,6 @@ export const PUBLISH: readonly Mutant[] = [
     find: 'claim.until = now + this.#leaseMs',
     replace: 'claim.until = this.#runtime.monotonicNow() + this.#leaseMs',
     breaks: 'our idea of a claim never ends later than the database’s',
-    hunters: ['test/journeys/leases.test.ts', 'test/journeys/hot-and-cold.test.ts', 'simulator'],
-  },
-  {
-    name: 'old-claim-sent-unasked',
-    file: 'src/core/flow/destination-flow.ts',
-    find: 'if (hot.claimedUntil - runtime.monotonicNow() < options.hotLeaseMs / 2) {',
-    replace: 'if (hot.claimedUntil < 0) {',
-    breaks: 'a transaction that outlived its claims asks before it sends',
-    hunters: ['test/journeys/leases.test.ts', 'test/journeys/hot-and-cold.test.ts', 'simulator'],
+    hunters: ['src/core/flow/hot-claims.test.ts', 'simulator'],
   },
 ]
