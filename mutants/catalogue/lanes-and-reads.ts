@@ -145,7 +145,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: "if (row.status === 'pending' && row.token !== null) return true",
     replace: '',
     breaks: 'an event that ends its process is buried after its limit',
-    hunters: ['test/journeys/poison.test.ts', 'simulator'],
+    hunters: [ADMISSION_TEST, 'test/journeys/poison.test.ts'],
   },
   {
     name: 'burial-not-waited-for',
@@ -161,7 +161,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'const ours = batch.filter(({ lane }) => lanes.owns(this.name, lane))',
     replace: 'const ours = batch',
     breaks: 'keyed events are claimed only in lanes that are still ours',
-    hunters: ['simulator'],
+    hunters: ['src/core/flow/destination-flow.test.ts', 'simulator'],
   },
   {
     name: 'claim-ignores-what-is-ahead',

@@ -8,7 +8,7 @@ const mysqlSuite = (topic: string): Hunter => `test/stores/mysql.test.ts > ${top
 
 const CONCURRENCY: Hunter = 'test/stores/postgres-concurrency.test.ts'
 const MYSQL_CONCURRENCY: Hunter = 'test/stores/mysql-concurrency.test.ts'
-const TRANSACTIONS: Hunter = 'test/stores/postgres-transactions.test.ts'
+const TRANSACTIONS = 'test/stores/postgres-transactions.test.ts'
 const MYSQL_TRANSACTIONS: Hunter = 'test/stores/mysql-transactions.test.ts'
 
 export const NETWORK_STORES: readonly Mutant[] = [
@@ -55,10 +55,10 @@ export const NETWORK_STORES: readonly Mutant[] = [
   {
     name: 'postgres-done-forgets-to-promote',
     file: postgres('settle'),
-    find: "outcome.kind === 'done' && !delivery.holdsKey",
-    replace: "outcome.kind === 'done'",
+    find: "doneText(t, ' AND NOT d.holds_key')",
+    replace: "doneText(t, '')",
     breaks: 'held rows go on when their holder is done',
-    hunters: [suite('order of a key'), suite('settle'), 'test/stores/postgres-round-trips.test.ts'],
+    hunters: [suite('order of a key'), suite('settle'), CONCURRENCY],
   },
   {
     name: 'postgres-promote-without-lock',
@@ -90,7 +90,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
     find: "${fromMs('$2::text')}, clock_timestamp(), $3::text::int",
     replace: "${fromMs('$2::text')}, now(), $3::text::int",
     breaks: 'a claim is as old as its insert, not as its transaction',
-    hunters: [suite('claims by id and hot claims'), suite('clocks and large numbers'), suite('insert')],
+    hunters: [`${TRANSACTIONS} > a hot claim`],
   },
   {
     name: 'postgres-hot-lease-of-many-from-transaction-start',
@@ -98,7 +98,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
     find: "const CLOCK = 't AS MATERIALIZED (SELECT clock_timestamp() AS now,",
     replace: "const CLOCK = 't AS MATERIALIZED (SELECT now() AS now,",
     breaks: 'a claim is as old as its insert, not as its transaction',
-    hunters: [suite('claims by id and hot claims'), suite('clocks and large numbers'), suite('insert')],
+    hunters: [`${TRANSACTIONS} > a hot claim`],
   },
   {
     name: 'postgres-expanded-with-old-routes',

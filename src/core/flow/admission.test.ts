@@ -78,6 +78,16 @@ describe('suspects after an unclean takeover', () => {
   })
 })
 
+describe('a row whose hot claim ran out unsettled', () => {
+  it('is a suspect, and counted before it is sent', async () => {
+    const { admission, counted, queued } = create(1)
+    const [claimed, other] = [{ ...row(1), token: 'of its publisher' }, row(1)] as const
+    await admission.admit([claimed, other], READ)
+    expect(counted).toEqual([claimed.id])
+    expect(queued).toEqual([claimed.id, other.id])
+  })
+})
+
 describe('rows of one read', () => {
   it('are not queued behind the first that did not fit: it could be of the same key', async () => {
     const { admission, queued, tooLarge } = create(1)
