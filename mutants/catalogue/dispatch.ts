@@ -6,6 +6,8 @@ const DISPATCHER = 'src/core/flow/dispatcher.ts'
 const SETTLE = 'src/core/flow/settle.ts'
 const BREAKER = 'src/core/policy/breaker.ts'
 
+const DISPATCHER_TEST = 'src/core/flow/dispatcher.test.ts'
+const SETTLE_TEST = 'src/core/flow/settle.test.ts'
 const QUEUES_TEST = 'src/core/flow/queues.test.ts'
 
 export const DISPATCH: readonly Mutant[] = [
@@ -81,7 +83,7 @@ export const DISPATCH: readonly Mutant[] = [
     }`,
     replace: `    this.queues.drop(({ right }) => right.kind === 'token')`,
     breaks: 'a claim that will not be used goes back',
-    hunters: ['test/journeys/hot-and-cold.test.ts', 'simulator'],
+    hunters: [DISPATCHER_TEST],
   },
   {
     name: 'outage-spends-attempts',
@@ -97,7 +99,7 @@ export const DISPATCH: readonly Mutant[] = [
     find: 'this.#pace.giveBack(granted - batch.length)',
     replace: '',
     breaks: 'a rate limit counts what was sent, not what was looked for',
-    hunters: ['test/journeys/pressure.test.ts', 'test/journeys/operator.test.ts', 'simulator'],
+    hunters: [DISPATCHER_TEST],
   },
   {
     name: 'failed-batch-goes-on',
@@ -105,7 +107,7 @@ export const DISPATCH: readonly Mutant[] = [
     find: "if (result.verdict !== 'done' && key !== null) failedKeys.add(key)",
     replace: '',
     breaks: 'what followed a failure in an ordered batch is not judged by itself',
-    hunters: ['test/journeys/order.test.ts', 'test/journeys/failures.test.ts', 'simulator'],
+    hunters: [DISPATCHER_TEST],
   },
   {
     name: 'key-open-after-lost-right',
@@ -121,7 +123,7 @@ export const DISPATCH: readonly Mutant[] = [
     find: "done(lost.has(settlement.delivery.id) ? 'lost' : 'written')",
     replace: "done('written')",
     breaks: 'whoever lost a right is told so',
-    hunters: ['test/journeys/leases.test.ts', 'test/journeys/pull-api.test.ts', 'simulator'],
+    hunters: [SETTLE_TEST, 'simulator'],
   },
   {
     name: 'refused-batch-not-split',
@@ -129,7 +131,7 @@ export const DISPATCH: readonly Mutant[] = [
     find: 'if (!transient && batch.length > 1) {',
     replace: 'if (!transient && batch.length > this.#options.maxBatch) {',
     breaks: 'one settlement that the database refuses does not hold up the others',
-    hunters: ['test/journeys/failures.test.ts', 'test/journeys/pressure.test.ts', 'simulator'],
+    hunters: [SETTLE_TEST],
   },
   {
     name: 'settle-buffer-unbounded',

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createIdGenerator } from '../../src/core/model/index.ts'
 import type { PartitionReport, PartitionRequest } from '../../src/core/spi/index.ts'
 import { lowestIdAt } from '../../src/stores/postgres/periods.ts'
-import { createWorld, type World } from './postgres-words.ts'
+import { createWorld, until, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
 
 const DAY_MS = 86_400_000
@@ -176,6 +176,24 @@ describe('partitions are dropped', () => {
     await open.commit()
     const second = await maintain()
     expect(second.kept).toEqual([{ name: old.events, reason: expect.stringContaining('unfinished') }])
+    expect((await world.t.read()).fresh.map((row) => row.event?.id)).toEqual([late.id])
+  })
+
+  it('not when what needs them is committed while their lock is waited for', async () => {
+    const old = await oldDay()
+    await world.hand.query(`DELETE FROM ${world.schema}.deliveries`)
+    const late = world.t.event({ id: idsFrom(Date.now() - 20 * DAY_MS)() })
+    const open = await world.t.begin()
+    await world.t.insertIn(open.tx, { events: [late], deliveries: [world.t.delivery(late)] })
+    const maintaining = maintain({ lockTimeoutMs: 20_000 })
+    await until('the lock is waited for', async () => {
+      const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`
+      return (await world.hand.query(waiting, [world.schema])).rows.length > 0
+    })
+    await open.commit()
+    expect((await maintaining).kept).toEqual([
+      { name: old.events, reason: expect.stringContaining('unfinished') },
+    ])
     expect((await world.t.read()).fresh.map((row) => row.event?.id)).toEqual([late.id])
   })
 
