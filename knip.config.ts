@@ -10,7 +10,6 @@ const config: KnipConfig = {
     'demo/**/*.ts',
     'bench/**/*.ts',
     'simulator/**/*.ts',
-    'mutants/main.ts',
     'test/nodes/**/*.ts',
   ],
   project: ['{src,test,scripts,demo,bench,simulator,mutants}/**/*.{ts,mjs}'],

@@ -168,7 +168,10 @@ const hunt = async ({ mutants, jobs, json }: Arguments): Promise<number> => {
     say(`\n${caught} of ${results.length} defects were noticed.`)
     for (const name of survived) say(`${name}: a test is missing`)
     if (json) {
-      say(JSON.stringify({ mutants: results.length, caught, survived, byHunter: count(results), results }))
+      // By the words of other tools for the same, too: those who compare look for them.
+      const common = { total: results.length, killed: caught, survivors: survived }
+      const ours = { mutants: results.length, caught, survived, byHunter: count(results), results }
+      say(JSON.stringify({ ...common, ...ours }))
     }
     return survived.length === 0 ? 0 : 1
   } finally {
