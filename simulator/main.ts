@@ -13,6 +13,7 @@ interface Arguments {
   readonly defect: string | null
   readonly json: boolean
   readonly trace: boolean
+  readonly first: boolean
 }
 
 const HELP = `npm run simulate -- [options]
@@ -22,6 +23,7 @@ const HELP = `npm run simulate -- [options]
   --seed S       this one alone, twice, to prove that it is the same both times
   --trace        with --seed: every single step
   --defect NAME  with a defect planted in the core, until a seed shows it; --defect list names them all
+  --first        no further than the first seed that is not well
   --json         one JSON object as the last line
   --help         this text
 
@@ -38,6 +40,7 @@ const SPEC = {
   defect: { type: 'string' },
   json: { type: 'boolean', default: false },
   trace: { type: 'boolean', default: false },
+  first: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
@@ -80,6 +83,7 @@ const readArguments = (): Arguments | null => {
     defect,
     json: values.json,
     trace: values.trace,
+    first: values.first,
   }
 }
 
@@ -167,10 +171,10 @@ const replay = async (seed: number, { defect, json, trace }: Arguments): Promise
   return violation === null && same ? 0 : 1
 }
 
-const runMany = async ({ seeds, from, defect, json }: Arguments): Promise<number> => {
+const runMany = async ({ seeds, from, defect, json, first }: Arguments): Promise<number> => {
   const startedAt = performance.now()
   const numbers = Array.from({ length: seeds }, (_, i) => from + i)
-  const all = await runBatch({ seeds: numbers, defect, first: defect !== null }, progressBar(seeds))
+  const all = await runBatch({ seeds: numbers, defect, first: first || defect !== null }, progressBar(seeds))
   const failing = all.filter(({ invariant }) => invariant !== null)
   const [worst] = failing
   for (const summary of failing.slice(0, defect === null ? 3 : 1)) tell(summary, defect)
@@ -193,7 +197,7 @@ const runMany = async ({ seeds, from, defect, json }: Arguments): Promise<number
     duplicates: sum(all.map(({ duplicates }) => duplicates)),
   }
   say(
-    `${seeds} seeds from ${from}: ${failing.length} violations, ${totals.events} events, ${totals.deliveries} deliveries, ` +
+    `${all.length} seeds from ${from}: ${failing.length} violations, ${totals.events} events, ${totals.deliveries} deliveries, ` +
       `${totals.duplicates} duplicates that faults explain, ${(ms / 1_000).toFixed(1)} s`,
   )
   if (json) {

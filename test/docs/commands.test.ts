@@ -9,19 +9,31 @@ interface Ended {
   readonly stderr: string
 }
 
-const simulate = (...args: readonly string[]): Promise<Ended> =>
+const run = (script: string, args: readonly string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    const all = ['--import', 'tsx', 'simulator/main.ts', ...args]
+    const all = ['--import', 'tsx', script, ...args]
     execFile(process.execPath, all, { cwd: ROOT, timeout: 50_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
     })
   })
 
+const simulate = (...args: readonly string[]): Promise<Ended> => run('simulator/main.ts', args)
+const mutants = (...args: readonly string[]): Promise<Ended> => run('mutants/main.ts', args)
+
 describe('npm run simulate', () => {
   it('explains itself', { timeout: 60_000 }, async () => {
     const { code, stdout, stderr } = await simulate('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    for (const option of ['--seeds', '--from', '--seed', '--trace', '--defect', '--json', 'Exit code'])
+    for (const option of [
+      '--seeds',
+      '--from',
+      '--seed',
+      '--trace',
+      '--defect',
+      '--first',
+      '--json',
+      'Exit code',
+    ])
       expect(stdout).toContain(option)
   })
 
@@ -36,6 +48,35 @@ describe('npm run simulate', () => {
     const { code, stdout, stderr } = await simulate(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run simulate -- --help\n`)
+    expect(stderr).toContain(message)
+  })
+})
+
+describe('npm run mutants', () => {
+  it('explains itself', { timeout: 60_000 }, async () => {
+    const { code, stdout, stderr } = await mutants('--help')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const option of ['--only', '--list', '--jobs', '--json', 'Exit code'])
+      expect(stdout).toContain(option)
+  })
+
+  it('names its mutants', { timeout: 60_000 }, async () => {
+    const { code, stdout } = await mutants('--list', '--only', 'cursor-without-sweep')
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: 'cursor-without-sweep  what commits late behind the cursor is found\n',
+    })
+  })
+
+  it.each([
+    [['--bogus'], "Unknown option '--bogus'"],
+    [['foo'], "Unexpected argument 'foo'"],
+    [['--only', 'none'], 'there is no mutant "none"'],
+    [['--jobs', '0'], '--jobs must be a whole number from 1 to 8, not "0"'],
+  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+    const { code, stdout, stderr } = await mutants(...args)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run mutants -- --help\n`)
     expect(stderr).toContain(message)
   })
 })

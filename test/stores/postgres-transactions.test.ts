@@ -31,6 +31,30 @@ const kill = async (pid: number): Promise<void> => {
 
 const publishIn = (tx: PostgresHandle): Promise<unknown> => world.t.publishIn(tx, world.t.prepare())
 
+describe('a hot claim', () => {
+  it.each([1, 2])(
+    'counts from its insert, not from the beginning of its transaction (%i at once)',
+    async (count) => {
+      const { t } = world
+      const leaseMs = 60_000
+      const [sleptMs, roundingMs] = [500, 50]
+      let insertedAt = 0
+      await store.transactions.run(async (tx) => {
+        await tx.query('SELECT pg_sleep($1)', [sleptMs / 1_000])
+        insertedAt = performance.now()
+        const published = Array.from({ length: count }, () => t.prepare({ token: t.newId() }))
+        const [events, deliveries] = [
+          published.map(({ event }) => event),
+          published.map(({ delivery }) => delivery),
+        ]
+        await t.insertIn(tx, { events, deliveries, hotLeaseMs: leaseMs })
+      })
+      const { nextDueInMs } = await t.read()
+      expect(nextDueInMs).toBeGreaterThan(leaseMs - (performance.now() - insertedAt) - roundingMs)
+    },
+  )
+})
+
 describe('commits', () => {
   it('a commit that is answered with a rollback says so', async () => {
     const running = store.transactions.run(async (tx) => {

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import { SILENT_LOGGER } from '../runtime/logger.ts'
 import type { Store, StoredDelivery } from '../spi/index.ts'
 import { Admission, type AdmissionParts, type ReadFacts } from './admission.ts'
 
 let next = 0n
-const row = (lane: number): StoredDelivery => {
+const row = (lane: number, key: string | null = null): StoredDelivery => {
   next += 1n
   return {
     id: `d${next}`,
@@ -11,7 +12,7 @@ const row = (lane: number): StoredDelivery => {
     destination: 'x',
     run: 1,
     lane,
-    key: null,
+    key,
     attempts: 0,
     suspicions: 0,
     status: 'pending',
@@ -24,23 +25,33 @@ const row = (lane: number): StoredDelivery => {
   }
 }
 
-/** An admission of a destination that can have `atOnce` deliveries under way, and the ids it counted as suspects. */
+/**
+ * An admission of a destination that can have `atOnce` deliveries under way, the ids it counted as suspects, and those
+ * it queued; `tooLarge` says what the queue has no room for.
+ */
 const create = (atOnce: number) => {
   const counted: string[] = []
+  const queued: string[] = []
+  const tooLarge = new Set<string>()
+  const enqueueCold = ({ id }: { id: string }): boolean => {
+    if (!tooLarge.has(id)) queued.push(id)
+    return !tooLarge.has(id)
+  }
   const suspect = async ({ ids }: { ids: readonly string[] }) => {
     counted.push(...ids)
     return ids.map((id) => ({ id, suspicions: 1, attempts: 0 }))
   }
   const admission = new Admission({
-    destination: { name: 'x', concurrency: atOnce, batchSize: 1, deadHead: 'skip' },
+    destination: { name: 'x', concurrency: atOnce, batchSize: 1, deadHead: 'block' },
     store: { queue: { suspect } } as unknown as Store,
-    metrics: { suspects: () => undefined },
-    dispatcher: { queues: { has: () => false }, enqueueCold: () => true },
+    logger: SILENT_LOGGER,
+    metrics: { suspects: () => undefined, dispatchDead: () => undefined, addDead: () => undefined },
+    dispatcher: { queues: { has: () => false }, enqueueCold, settleUnsent: () => undefined },
     owns: () => true,
     isCurrent: () => true,
     newToken: () => 'token',
   } as unknown as AdmissionParts)
-  return { admission, counted }
+  return { admission, counted, queued, tooLarge }
 }
 
 const READ: ReadFacts = { readId: 1, workerId: 'w', stillOurs: () => true, unsure: new Set() }
@@ -64,5 +75,42 @@ describe('suspects after an unclean takeover', () => {
     const [old, taken] = [row(7), row(8)] as const
     await admission.admit([old, taken], READ)
     expect(counted).toEqual([taken.id])
+  })
+})
+
+describe('a row whose hot claim ran out unsettled', () => {
+  it('is a suspect, and counted before it is sent', async () => {
+    const { admission, counted, queued } = create(1)
+    const [claimed, other] = [{ ...row(1), token: 'of its publisher' }, row(1)] as const
+    await admission.admit([claimed, other], READ)
+    expect(counted).toEqual([claimed.id])
+    expect(queued).toEqual([claimed.id, other.id])
+  })
+})
+
+describe('rows of one read', () => {
+  it('are not queued behind the first that did not fit: it could be of the same key', async () => {
+    const { admission, queued, tooLarge } = create(1)
+    const [first, large, last] = [row(1, 'k'), row(1, 'k'), row(1, 'k')] as const
+    tooLarge.add(large.id)
+    const admitted = await admission.admit([first, large, last], READ)
+    expect(queued).toEqual([first.id])
+    expect(admitted).toEqual({ goBackTo: large.seq, blocked: false, handled: 1, full: true })
+  })
+
+  it('wait when something of their key may be missing', async () => {
+    const { admission, queued } = create(1)
+    const [doubtful, sure] = [row(1, 'k'), row(1, 'other')] as const
+    const admitted = await admission.admit([doubtful, sure], { ...READ, unsure: new Set(['k']) })
+    expect(queued).toEqual([sure.id])
+    expect(admitted).toEqual({ goBackTo: doubtful.seq, blocked: true, handled: 1, full: false })
+  })
+
+  it('wait behind a head of their key that is being buried', async () => {
+    const { admission, queued } = create(1)
+    const [unreadable, next, other] = [{ ...row(1, 'k'), event: null }, row(1, 'k'), row(1, 'other')] as const
+    const admitted = await admission.admit([unreadable, next, other], READ)
+    expect(queued).toEqual([other.id])
+    expect(admitted).toEqual({ goBackTo: next.seq, blocked: true, handled: 2, full: false })
   })
 })

@@ -20,17 +20,27 @@ const nothing: ReadResult = {
   snapshot: null,
 }
 
-/** A poller over a database whose transactions all end at once, and what it asked for. */
+/** A poller over a database whose transactions all end at once unless one is `open`, and what it asked for. */
 const create = () => {
   const runtime = createFakeRuntime()
   const requests: ReadRequest[] = []
   let transactions = 0n
-  const database = { readMs: 0, expandMs: 0, activateMs: 0 }
+  const database = { readMs: 0, expandMs: 0, activateMs: 0, key: null as string | null, open: false }
+  const lanes = {
+    workerId: 'w',
+    losses: 0,
+    isValid: () => true,
+    readable: () => ({ lanes: [], all: true }),
+  }
+  /** What admission was given, and what it answers. */
+  const admitted: string[][] = []
+  const answer = { goBackTo: null as bigint | null }
   const read = async (request: ReadRequest): Promise<ReadResult> => {
     requests.push(request)
     runtime.stall(database.readMs)
     transactions += 1n
-    const fresh = request.after === 0n ? [{ id: 'd', seq: 10n, key: null } as StoredDelivery] : []
+    const { key } = database
+    const fresh = request.after < 10n ? [{ id: 'd', seq: 10n, key } as StoredDelivery] : []
     const unrouted = database.expandMs > 0
     const activatable = database.activateMs > 0
     return {
@@ -38,7 +48,7 @@ const create = () => {
       fresh,
       unrouted,
       activatable,
-      snapshot: { oldest: transactions, next: transactions },
+      snapshot: { oldest: database.open ? 0n : transactions, next: transactions },
     }
   }
   const activate = async (): Promise<number> => {
@@ -54,15 +64,13 @@ const create = () => {
       paused: false,
       queues: { room: () => 10, byteRoom: () => 1_000, size: 0, timed: { count: 0, bytes: 0 } },
     },
-    lanes: {
-      workerId: 'w',
-      losses: 0,
-      isValid: () => true,
-      readable: () => ({ lanes: [], all: true }),
-    },
+    lanes,
     admission: {
       isInFlight: () => false,
-      admit: async () => ({ goBackTo: null, blocked: false, handled: 0, full: false }),
+      admit: async (rows: readonly StoredDelivery[]) => {
+        admitted.push(rows.map(({ id }) => id))
+        return { ...answer, blocked: false, handled: 0, full: false }
+      },
     },
     guard: new ReadGuard(),
     expand: async () => {
@@ -83,7 +91,7 @@ const create = () => {
     await poller.poll()
     return requests.at(-1)?.sweepFrom
   }
-  return { database, pollAfter }
+  return { database, pollAfter, poller, lanes, requests, admitted, answer }
 }
 
 /** Until the sweeps that come often leave out what lies behind the mark. */
@@ -115,5 +123,56 @@ describe('full sweeps', () => {
     expect(await pollAfter(INTERVAL_MS)).toBe(0n)
     database[slow] = 0
     expect(await pollAfter(INTERVAL_MS)).toBe(0n)
+  })
+})
+
+describe('the mark of a sweep', () => {
+  it('stays while a transaction is open that may still commit behind it', async () => {
+    const { database, pollAfter } = create()
+    database.open = true
+    for (let i = 0; i < 4; i += 1) await pollAfter(MARGIN_MS)
+    await pollAfter(INTERVAL_MS)
+    expect(await pollAfter(INTERVAL_MS / 2)).toBe(0n)
+  })
+})
+
+describe('the cursor', () => {
+  it('goes back to what was read and not taken', async () => {
+    const { pollAfter, requests, answer } = create()
+    answer.goBackTo = 10n
+    await pollAfter(0)
+    await pollAfter(0)
+    expect(requests.map(({ after }) => after)).toEqual([0n, 9n])
+  })
+
+  it('begins anew when lanes came', async () => {
+    const { poller, pollAfter, requests } = create()
+    await pollAfter(0)
+    poller.rewind()
+    await pollAfter(0)
+    expect(requests.map(({ after }) => after)).toEqual([0n, 0n])
+  })
+})
+
+describe('rows of a read', () => {
+  it('are left alone when a lane went while the database answered', async () => {
+    const { pollAfter, lanes, admitted, requests } = create()
+    Object.defineProperty(lanes, 'losses', { get: () => requests.length })
+    await pollAfter(0)
+    expect(requests).toHaveLength(1)
+    expect(admitted).toEqual([])
+  })
+
+  it('with a key are taken only together with a full sweep', async () => {
+    const { poller, pollAfter, database, admitted, answer } = create()
+    for (let i = 0; i < 4; i += 1) await pollAfter(MARGIN_MS)
+    answer.goBackTo = 10n
+    await pollAfter(MARGIN_MS)
+    answer.goBackTo = null
+    admitted.length = 0
+    database.key = 'k'
+    await poller.poll()
+    await poller.poll()
+    expect(admitted).toEqual([[], ['d']])
   })
 })

@@ -130,6 +130,12 @@ describe('the queues of a destination', () => {
     expect(queues.take(3, false)).toEqual([behind])
   })
 
+  it('refuse what would exceed the bytes, also while they are below the bound', () => {
+    const queues = new Queues({ hot: 10, cold: 10, bytes: 25 })
+    expect([1, 2, 3].map(() => queues.offer(delivery({ size: 10 })))).toEqual([true, true, false])
+    expect(queues.bytes).toBe(20)
+  })
+
   it('refuse what exceeds the count or the bytes, but pass a single delivery of any size', () => {
     const queues = new Queues({ hot: 1, cold: 2, bytes: 100 })
     expect(queues.offer(delivery({ size: 500 }))).toBe(true)

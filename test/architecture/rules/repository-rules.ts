@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { isGenerated, isTest, isTypeScript, listFiles, readText, type Violation } from './source-files.ts'
 
 const MAX_LINES = 400
-const CODE_FOLDERS = ['src', 'test', 'demo', 'bench', 'simulator', 'chaos', 'scripts']
+const CODE_FOLDERS = ['src', 'test', 'demo', 'bench', 'simulator', 'chaos', 'mutants', 'scripts']
 
 const markdownFiles = (root: string): string[] => [
   ...listFiles(root, '.', (path) => path.endsWith('.md') && !path.includes('/')),

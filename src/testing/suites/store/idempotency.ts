@@ -32,6 +32,17 @@ export const idempotencyTopic: Topic = {
       assert.deepEqual(await t.readableIds(), idsOf([one, two]))
     },
 
+    'a key that two types have names the first event of the type that is repeated': async (t) => {
+      const types = ['a.b', 'a.c']
+      const firsts = new Map<string, string>()
+      for (const type of types) firsts.set(type, (await t.publish({ type, idempotencyKey: 'once' })).event.id)
+      for (const type of types) {
+        const { event, delivery } = t.prepare({ type, idempotencyKey: 'once' })
+        const { duplicates } = await t.insert({ events: [event], deliveries: [delivery] })
+        if (duplicates.size > 0) assert.equal(duplicates.get(event.id), firsts.get(type))
+      }
+    },
+
     'a duplicate within one transaction is recognised too': async (t) => {
       const [one, two] = [t.prepare({ idempotencyKey: 'once' }), t.prepare({ idempotencyKey: 'once' })]
       await t.transactions.run(async (tx) => {

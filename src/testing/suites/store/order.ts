@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { idsOf, LONG_MS, type Topic } from '../store-fixture.ts'
+import { idsOf, LONG_MS, OPERATOR, type Topic } from '../store-fixture.ts'
 
 export const orderTopic: Topic = {
   title: 'order of a key',
@@ -49,6 +49,16 @@ export const orderTopic: Topic = {
       assert.deepEqual(await t.store.queue.readByIds('alpha', idsOf(held)), [])
       assert.deepEqual(await t.store.queue.claim(me.id, idsOf(held), 10), [])
       for (const one of held) assert.equal(await t.status(one), 'held')
+    },
+
+    'what is held behind a dead head that blocks stays so when a row between them goes': async (t) => {
+      const me = await t.worker()
+      const [head, between, last] = await t.keyWithHeld(2, me)
+      await t.dead(head!, me.right, { holdsKey: true })
+      const target = { deliveryIds: idsOf([between!]), limit: 1 }
+      assert.equal(await t.store.operations.discard(target, OPERATOR), 1)
+      assert.equal(await t.status(last!), 'held')
+      assert.deepEqual(await t.readableIds(), [])
     },
 
     'only rows behind a holder that is not pending can be held': async (t) => {

@@ -45,6 +45,18 @@ export const settleTopic: Topic = {
       assert.deepEqual([view.status, view.attempts], ['done', 0])
     },
 
+    'a dead delivery stays dead: another right changes nothing': async (t) => {
+      const [me, other] = [await t.worker(), await t.worker()]
+      const published = await t.publish()
+      await t.dead(published, me.right)
+      assert.deepEqual((await t.done(published, other.right)).lost, idsOf([published]))
+      assert.deepEqual((await t.retry(published, other.right, { delayMs: 0 })).lost, idsOf([published]))
+      const released = t.settlement(published, other.right, { kind: 'released' })
+      assert.deepEqual((await t.settle([released])).lost, idsOf([published]))
+      assert.equal(await t.status(published), 'dead')
+      assert.deepEqual(await t.readableIds(), [])
+    },
+
     'a failed attempt makes it a retry with a time, a count and a history': async (t) => {
       const me = await t.worker()
       const published = await t.publish({ key: 'k' })
@@ -78,6 +90,18 @@ export const settleTopic: Topic = {
       }
       assert.equal((await t.readOne(published)).attempts, 4)
       assert.equal((await t.detail(published)).attempts.length, 1)
+    },
+
+    'attempts only grow, however late a settle comes': async (t) => {
+      const me = await t.worker()
+      const [retried, done, dead] = [await t.publish(), await t.publish(), await t.publish()]
+      for (const each of [retried, done, dead]) await t.retry(each, me.right, { delayMs: 0, attempts: 4 })
+      await t.retry(retried, me.right, { delayMs: 0, attempts: 2 })
+      await t.settle([
+        t.settlement(done, me.right, { kind: 'done' }, { attempts: 2 }),
+        t.settlement(dead, me.right, { kind: 'dead', failure: t.failure(2) }, { attempts: 2 }),
+      ])
+      for (const each of [retried, done, dead]) assert.equal((await t.view(each)).attempts, 4)
     },
 
     'a retry settled by its token leaves no token, and repeating it changes nothing': async (t) => {

@@ -1,0 +1,182 @@
+/** Defects in who may send, and in what is read: lanes, poller, admission. */
+import type { Mutant } from '../mutant.ts'
+
+const LANES = 'src/core/flow/lanes.ts'
+const POLLER = 'src/core/flow/poller.ts'
+const ADMISSION = 'src/core/flow/admission.ts'
+const FLOW = 'src/core/flow/destination-flow.ts'
+
+const LANES_TEST = 'src/core/flow/lanes.test.ts'
+const POLLER_TEST = 'src/core/flow/poller.test.ts'
+const ADMISSION_TEST = 'src/core/flow/admission.test.ts'
+
+export const LANES_AND_READS: readonly Mutant[] = [
+  {
+    name: 'lane-given-up-while-busy',
+    file: LANES,
+    find: 'if (this.#events.isBusy(destination, lane)) continue',
+    replace: '',
+    breaks: 'a lane changes hands only when nothing of it is in flight',
+    hunters: [LANES_TEST, 'simulator'],
+  },
+  {
+    name: 'lane-read-while-leaving',
+    file: LANES,
+    find: ' && !this.#leaving.get(destination)?.has(lane)',
+    replace: '',
+    breaks: 'nothing new is taken from a lane that is about to be given up',
+    hunters: [LANES_TEST, 'simulator'],
+  },
+  {
+    name: 'lane-epoch-ignored',
+    file: LANES,
+    find: 'truth.get(lane) !== epoch',
+    replace: '!truth.has(lane)',
+    breaks: 'a lane that was lost and taken again counts as lost in between',
+    hunters: [LANES_TEST, 'simulator'],
+  },
+  {
+    name: 'lease-from-the-answer',
+    file: LANES,
+    find: 'this.#extendFrom(sentAt)\n      this.#events.renewed()',
+    replace: 'this.#extendFrom(this.#runtime.monotonicNow())\n      this.#events.renewed()',
+    breaks: 'our idea of the lease never ends later than the database’s',
+    hunters: [LANES_TEST, 'simulator'],
+  },
+  {
+    name: 'fenced-worker-keeps-lanes',
+    file: LANES,
+    find: 'this.#owned.get(destination)?.clear()',
+    replace: '',
+    breaks: 'a worker that was fenced holds nothing any more',
+    hunters: [LANES_TEST, 'simulator'],
+  },
+  {
+    name: 'give-up-unanswered-forgotten',
+    file: LANES,
+    find: 'this.#unanswered.set(destination, idle)',
+    replace: '',
+    breaks: 'a lane whose give-up is still on its way is not used',
+    hunters: [LANES_TEST, 'simulator'],
+  },
+  {
+    name: 'cursor-without-sweep',
+    file: POLLER,
+    find: 'return now - this.#lastSweepAt >= this.#options.sweepIntervalMs',
+    replace: 'return false',
+    breaks: 'what commits late behind the cursor is found',
+    hunters: ['test/journeys/every-row-is-found.test.ts', 'simulator'],
+  },
+  {
+    name: 'cursor-never-goes-back',
+    file: POLLER,
+    find: 'if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)',
+    replace: '',
+    breaks: 'what was read and not sent is read again',
+    hunters: [POLLER_TEST, 'simulator'],
+  },
+  {
+    name: 'keyed-without-full-sweep',
+    file: POLLER,
+    find: 'keyed < 0 || sweptAll ? result.fresh : result.fresh.slice(0, keyed)',
+    replace: 'result.fresh',
+    breaks: 'a keyed row waits for a sweep that could show an earlier one',
+    hunters: [POLLER_TEST, 'simulator'],
+  },
+  {
+    name: 'lanes-lost-during-read',
+    file: POLLER,
+    find: 'lanes.losses === losses && this.#rewinds === rewinds',
+    replace: 'true',
+    breaks: 'rows that were read before a lane was lost are looked at anew',
+    hunters: [POLLER_TEST, 'simulator'],
+  },
+  {
+    name: 'late-row-not-asked-for-its-key',
+    file: POLLER,
+    find: 'else unsure.add(key)',
+    replace: 'else inHand.add(id)',
+    breaks: 'a late row goes only when everything before it is in our hands',
+    hunters: ['test/journeys/order.test.ts', 'simulator'],
+  },
+  {
+    name: 'new-lanes-without-rewind',
+    file: POLLER,
+    find: 'this.#cursor = 0n\n    this.#rewinds += 1',
+    replace: 'this.#rewinds += 1',
+    breaks: 'rows of lanes that were taken are found, wherever the cursor stands',
+    hunters: [POLLER_TEST, 'simulator'],
+  },
+  {
+    name: 'sweep-mark-ignores-open-transactions',
+    file: 'src/core/flow/sweep-mark.ts',
+    find: 'snapshot.oldest >= note.next && ',
+    replace: '',
+    breaks: 'a sweep leaves out only what no open transaction can still commit',
+    hunters: [POLLER_TEST, 'simulator'],
+  },
+  {
+    name: 'read-guard-dropped',
+    file: 'src/core/flow/read-guard.ts',
+    find: 'if (this.#active.size === 0) {',
+    replace: 'if (this.#active.size >= 0) {',
+    breaks: 'an old read does not bring back what was settled meanwhile',
+    hunters: ['src/core/flow/read-guard.test.ts', 'simulator'],
+  },
+  {
+    name: 'order-lost-after-full-queue',
+    file: ADMISSION,
+    find: 'if (!waits) full ||= !this.#offer(',
+    replace: 'if (!waits) full = !this.#offer(',
+    breaks: 'nothing of a read is queued behind a row that did not fit',
+    hunters: [ADMISSION_TEST, 'simulator'],
+  },
+  {
+    name: 'unsure-keys-sent',
+    file: ADMISSION,
+    find: '(!unsure.has(key) && this.#parts.isCurrent(key, readId))',
+    replace: 'this.#parts.isCurrent(key, readId)',
+    breaks: 'a key of which a row may be missing waits',
+    hunters: [ADMISSION_TEST, 'simulator'],
+  },
+  {
+    name: 'suspect-not-counted',
+    file: ADMISSION,
+    find: "if (row.status === 'pending' && row.token !== null) return true",
+    replace: '',
+    breaks: 'an event that ends its process is buried after its limit',
+    hunters: [ADMISSION_TEST, 'test/journeys/poison.test.ts'],
+  },
+  {
+    name: 'burial-not-waited-for',
+    file: ADMISSION,
+    find: 'return [...this.#burying.values()].includes(row.key)',
+    replace: 'return false',
+    breaks: 'nothing of a key overtakes its dead head while that is written',
+    hunters: [ADMISSION_TEST, 'simulator'],
+  },
+  {
+    name: 'claim-through-a-fence',
+    file: FLOW,
+    find: 'const ours = batch.filter(({ lane }) => lanes.owns(this.name, lane))',
+    replace: 'const ours = batch',
+    breaks: 'keyed events are claimed only in lanes that are still ours',
+    hunters: ['src/core/flow/destination-flow.test.ts', 'simulator'],
+  },
+  {
+    name: 'claim-ignores-what-is-ahead',
+    file: FLOW,
+    find: 'return this.#isCurrent(key, readId) && this.dispatcher.queues.coversKey(key, ahead)',
+    replace: 'return this.#isCurrent(key, readId)',
+    breaks: 'a keyed event goes from memory only behind everything before it',
+    hunters: ['test/journeys/order.test.ts', 'simulator'],
+  },
+  {
+    name: 'reopened-key-trusts-old-reads',
+    file: FLOW,
+    find: 'this.#reopened.set(key, next)',
+    replace: '',
+    breaks: 'a read from before a failure says nothing about its key',
+    hunters: ['test/journeys/order.test.ts', 'simulator'],
+  },
+]

@@ -1,0 +1,208 @@
+/** Defects in the stores behind a network: PostgreSQL, MySQL and MariaDB. */
+import type { Hunter, Mutant } from '../mutant.ts'
+
+const postgres = (name: string): string => `src/stores/postgres/statements/${name}.ts`
+const mysql = (name: string): string => `src/stores/mysql/statements/${name}.ts`
+const suite = (topic: string): Hunter => `test/stores/postgres.test.ts > ${topic}`
+const mysqlSuite = (topic: string): Hunter => `test/stores/mysql.test.ts > ${topic}`
+
+const CONCURRENCY: Hunter = 'test/stores/postgres-concurrency.test.ts'
+const MYSQL_CONCURRENCY: Hunter = 'test/stores/mysql-concurrency.test.ts'
+const TRANSACTIONS = 'test/stores/postgres-transactions.test.ts'
+const MYSQL_TRANSACTIONS: Hunter = 'test/stores/mysql-transactions.test.ts'
+
+export const NETWORK_STORES: readonly Mutant[] = [
+  {
+    name: 'postgres-exists-instead-of-for-key-share',
+    file: postgres('sql-text'),
+    find: 'AND NOT fenced FOR KEY SHARE`',
+    replace: 'AND NOT fenced`',
+    breaks: 'a fence waits for a settle that is under way',
+    hunters: [CONCURRENCY],
+  },
+  {
+    name: 'postgres-fence-does-not-wait',
+    file: postgres('lanes'),
+    find: 'AND expires_at <= ${NOW} ORDER BY id FOR UPDATE',
+    replace: 'AND expires_at <= ${NOW} ORDER BY id',
+    breaks: 'a fence waits for a settle that is under way',
+    hunters: [CONCURRENCY],
+  },
+  {
+    name: 'postgres-token-check-dropped',
+    file: postgres('settle'),
+    find: ' AND d.token = ($4::jsonb ->> d.id::text)',
+    replace: ' AND $4::jsonb IS NOT NULL',
+    breaks: 'a claim that was replaced settles nothing',
+    hunters: [suite('settle')],
+  },
+  {
+    name: 'postgres-fence-check-dropped',
+    file: postgres('settle'),
+    find: ' AND EXISTS (SELECT 1 FROM me)',
+    replace: '',
+    breaks: 'a worker that was fenced settles nothing',
+    hunters: [suite('settle'), CONCURRENCY],
+  },
+  {
+    name: 'postgres-dead-settled-again',
+    file: postgres('change'),
+    find: 'AND d.id = j.id AND d.status <> 3',
+    replace: 'AND d.id = j.id',
+    breaks: 'what is dead stays dead until an operator says otherwise',
+    hunters: [suite('settle')],
+  },
+  {
+    name: 'postgres-done-forgets-to-promote',
+    file: postgres('settle'),
+    find: "doneText(t, ' AND NOT d.holds_key')",
+    replace: "doneText(t, '')",
+    breaks: 'held rows go on when their holder is done',
+    hunters: [suite('order of a key'), suite('settle'), CONCURRENCY],
+  },
+  {
+    name: 'postgres-promote-without-lock',
+    file: postgres('hold'),
+    find: '  { sql: LOCK_NOTED(t), params: [] },',
+    replace: "  { sql: 'SELECT 1', params: [] },",
+    breaks: 'two that end the last holders of a key at once leave nothing waiting',
+    hunters: [CONCURRENCY],
+  },
+  {
+    name: 'postgres-hold-without-lock',
+    file: postgres('hold'),
+    find: 'LIMIT 1 FOR SHARE OF h) AS x',
+    replace: 'LIMIT 1) AS x',
+    breaks: 'nothing is held by a row that is gone',
+    hunters: [CONCURRENCY],
+  },
+  {
+    name: 'postgres-take-ignores-the-epoch',
+    file: postgres('lanes'),
+    find: ' AND l.lane = s.lane AND l.epoch = s.epoch',
+    replace: ' AND l.lane = s.lane',
+    breaks: 'a lane that somebody took in the meantime is not taken again',
+    hunters: [CONCURRENCY],
+  },
+  {
+    name: 'postgres-hot-lease-from-transaction-start',
+    file: postgres('insert'),
+    find: "${fromMs('$2::text')}, clock_timestamp(), $3::text::int",
+    replace: "${fromMs('$2::text')}, now(), $3::text::int",
+    breaks: 'a claim is as old as its insert, not as its transaction',
+    hunters: [`${TRANSACTIONS} > a hot claim`],
+  },
+  {
+    name: 'postgres-hot-lease-of-many-from-transaction-start',
+    file: postgres('insert'),
+    find: "const CLOCK = 't AS MATERIALIZED (SELECT clock_timestamp() AS now,",
+    replace: "const CLOCK = 't AS MATERIALIZED (SELECT now() AS now,",
+    breaks: 'a claim is as old as its insert, not as its transaction',
+    hunters: [`${TRANSACTIONS} > a hot claim`],
+  },
+  {
+    name: 'postgres-expanded-with-old-routes',
+    file: postgres('unrouted'),
+    find: 'SELECT 1 FROM me WHERE (SELECT coalesce(max(version), 0) FROM ${t.destinations}) = $2::int',
+    replace: 'SELECT 1 FROM me WHERE (SELECT coalesce(max(version), 0) FROM ${t.destinations}) >= $2::int',
+    breaks: 'an event is routed by the routes of now',
+    hunters: [suite('unrouted deliveries'), CONCURRENCY],
+  },
+  {
+    name: 'postgres-partition-dropped-unchecked',
+    file: 'src/stores/postgres/partitions.ts',
+    find: "IF reason IS NOT NULL THEN RAISE EXCEPTION '%', reason USING ERRCODE = '${KEPT}'; END IF;",
+    replace: '',
+    breaks: 'a partition goes only when nothing needs it, asked under its lock',
+    hunters: ['test/stores/postgres-partitions.test.ts > waited for'],
+  },
+  {
+    name: 'postgres-purge-by-created-time',
+    file: postgres('cleanup'),
+    find: "SELECT id, finished_at <= ${ago('$1')} AS old",
+    replace: "SELECT id, created_at <= ${ago('$1')} AS old",
+    breaks: 'what finished is kept for the retention from then on',
+    hunters: [suite('maintenance')],
+  },
+  {
+    name: 'postgres-commit-that-says-rollback',
+    file: 'src/stores/postgres/transactions.ts',
+    find: "if (command === 'COMMIT') return",
+    replace: "if (command !== '') return",
+    breaks: 'a COMMIT that is answered with ROLLBACK stored nothing',
+    hunters: [TRANSACTIONS],
+  },
+  {
+    name: 'postgres-unknown-commit-taken-for-rollback',
+    file: 'src/stores/postgres/transactions.ts',
+    find: 'if (!open.broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {',
+    replace: 'if (cause instanceof StoreError) {',
+    breaks: 'nobody is told of a rollback that nobody knows of',
+    hunters: [TRANSACTIONS],
+  },
+  {
+    name: 'postgres-dedup-by-key-alone',
+    file: postgres('insert'),
+    find: '(SELECT f.event_id::text FROM ${t.dedup} AS f WHERE f.type = k.ty AND f.idempotency_key = k.ik) AS winner',
+    replace:
+      '(SELECT f.event_id::text FROM ${t.dedup} AS f WHERE f.idempotency_key = k.ik LIMIT 1) AS winner',
+    breaks: 'an idempotency key belongs to its type',
+    hunters: [suite('idempotency')],
+  },
+  {
+    name: 'mysql-worker-not-locked',
+    file: mysql('sql-text'),
+    find: 'AND fenced = 0 LOCK IN SHARE MODE`',
+    replace: 'AND fenced = 0`',
+    breaks: 'a fence waits for a settle that is under way',
+    hunters: [MYSQL_CONCURRENCY],
+  },
+  {
+    name: 'mysql-token-check-dropped',
+    file: mysql('settle'),
+    find: "if (pairs.length > 0) rights.push(`(d.id, d.token) IN (${pairs.join(', ')})`)",
+    replace: "if (pairs.length > 0) rights.push('d.token IS NOT NULL')",
+    breaks: 'a claim that was replaced settles nothing',
+    hunters: [mysqlSuite('settle')],
+  },
+  {
+    name: 'mysql-dead-settled-again',
+    file: mysql('settle'),
+    find: "AND d.status <> 3 AND (${rights.join(' OR ')})",
+    replace: "AND (${rights.join(' OR ')})",
+    breaks: 'what is dead stays dead until an operator says otherwise',
+    hunters: [mysqlSuite('settle')],
+  },
+  {
+    name: 'mysql-promote-without-lock',
+    file: mysql('hold'),
+    find: 'AND status IN (0, 2, 3) LOCK IN SHARE MODE) AS b',
+    replace: 'AND status IN (0, 2, 3)) AS b',
+    breaks: 'two that end the last holders of a key at once leave nothing waiting',
+    hunters: [MYSQL_CONCURRENCY],
+  },
+  {
+    name: 'mysql-rolled-back-by-a-deadlock-and-committed',
+    file: 'src/stores/mysql/transaction-scope.ts',
+    find: "if (endsTransaction(error)) open.gone ??= 'rolledBack'",
+    replace: '',
+    breaks: 'a transaction that a deadlock rolled back is not taken for committed',
+    hunters: [MYSQL_TRANSACTIONS],
+  },
+  {
+    name: 'mysql-partition-dropped-unchecked',
+    file: 'src/stores/mysql/partitions.ts',
+    find: "CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE ${about('d')}) THEN 'it has events with unfinished or dead deliveries'\n  WHEN",
+    replace: 'CASE WHEN',
+    breaks: 'a partition goes only when nothing needs it',
+    hunters: ['test/stores/mysql-partitions.test.ts'],
+  },
+  {
+    name: 'mysql-replayed-without-asking-again',
+    file: mysql('operate'),
+    find: 'return ids.filter((id) => still.has(id))',
+    replace: 'return still.size === 0 ? ids : ids',
+    breaks: 'repeating a replay adds nothing',
+    hunters: [MYSQL_CONCURRENCY],
+  },
+]

@@ -1,0 +1,24 @@
+/** How hunters are run, and what they need. */
+import type { Hunter } from './mutant.ts'
+
+/** Most defects show within the first hundred; a healthy run takes half a minute. */
+const SEEDS = 150
+
+/** As in vitest.config.ts: these find their servers through the environment. */
+const DATABASES = /^test\/(databases\/|stores\/(postgres|mysql|mariadb))/
+
+/** The file of tests, and the title of those that are meant if it is not all of them. */
+export const partsOf = (hunter: Hunter): readonly [file: string, title?: string] =>
+  hunter.split(' > ') as [string, string?]
+
+export const needsServers = (hunter: Hunter): boolean => DATABASES.test(hunter)
+
+/** What Node runs. The first failure is enough. */
+export const commandOf = (hunter: Hunter): readonly string[] => {
+  if (hunter === 'simulator')
+    return ['--import', 'tsx', 'simulator/main.ts', '--first', '--seeds', String(SEEDS)]
+  const [file, title] = partsOf(hunter)
+  const project = needsServers(hunter) ? 'databases' : 'embedded'
+  const only = title === undefined ? [] : ['--testNamePattern', title]
+  return ['node_modules/vitest/vitest.mjs', 'run', file, '--project', project, '--bail', '1', ...only]
+}

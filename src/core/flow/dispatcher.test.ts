@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest'
+import { createFakeRuntime } from '../../testing/fake-runtime.ts'
+import type { Delivery, Right } from '../model/delivery.ts'
+import { exponential } from '../policy/retry.ts'
+import { SILENT_LOGGER } from '../runtime/logger.ts'
+import type { Metrics, SendResult, Settlement } from '../spi/index.ts'
+import { Dispatcher } from './dispatcher.ts'
+import type { DispatcherOptions } from './dispatcher-options.ts'
+import { Quarantine } from './quarantine.ts'
+
+const silentMetrics = new Proxy({}, { get: () => () => undefined }) as Metrics
+
+/** A dispatcher whose outcomes are kept instead of written. */
+const create = (over: {
+  readonly manual: boolean
+  readonly ratePerSecond?: number
+  readonly receive?: (batch: readonly Delivery[]) => readonly SendResult[]
+}) => {
+  const settled: Settlement[] = []
+  const dispatcher = new Dispatcher({
+    destination: {
+      name: 'x',
+      to: { orderedPrefix: true },
+      concurrency: 1,
+      batchSize: 10,
+      breaker: {},
+      ratePerSecond: over.ratePerSecond ?? null,
+      paused: false,
+      retry: exponential(),
+      deadHead: 'skip',
+      timeoutMs: 0,
+    },
+    receiver: { kind: 'publisher', receive: over.receive ?? (() => []) },
+    settler: { add: (settlement: Settlement) => void settled.push(settlement), room: () => null },
+    runtime: createFakeRuntime(),
+    logger: SILENT_LOGGER,
+    metrics: silentMetrics,
+    bounds: { hot: 10, cold: 10, bytes: 1_000 },
+    hardDeadlineMs: 1_000,
+    manual: over.manual,
+    quarantine: new Quarantine(),
+    events: { isRightValid: () => true, failed: () => undefined, roomFreed: () => undefined },
+  } as unknown as DispatcherOptions)
+  return { dispatcher, settled }
+}
+
+let count = 0
+const delivery = (key: string | null, right: Right): Delivery => {
+  count += 1
+  const event = { id: `e${count}`, type: 't', key, size: 1 }
+  const source = right.kind === 'token' ? 'hot' : 'cold'
+  return { id: `d${count}`, event, seq: BigInt(count), attempts: 0, right, source } as unknown as Delivery
+}
+
+const lane: Right = { kind: 'lane', workerId: 'w' }
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+describe('a destination that is paused', () => {
+  it('gives back the claims that wait, and the lanes’ owners need not wait for their leases', () => {
+    const { dispatcher, settled } = create({ manual: true })
+    const hot = delivery(null, { kind: 'token', token: 't' })
+    dispatcher.enqueueHot(hot)
+    dispatcher.setPaused(true)
+    expect(settled.map(({ delivery, outcome }) => [delivery.id, outcome.kind])).toEqual([
+      [hot.id, 'released'],
+    ])
+  })
+})
+
+describe('a rate limit', () => {
+  it('counts what was taken, not what waits behind it', async () => {
+    const { dispatcher } = create({ manual: true, ratePerSecond: 20 })
+    const [first, second] = [delivery('k', lane), delivery('k', lane)] as const
+    for (const each of [first, second]) dispatcher.enqueueCold(each)
+    expect(await dispatcher.take(2)).toEqual([first])
+    dispatcher.conclude(first, { verdict: 'done' })
+    expect(await dispatcher.take(2)).toEqual([second])
+  })
+})
+
+describe('an ordered batch in which a key fails', () => {
+  it('spends an attempt of the first one alone: what followed it was never accepted', async () => {
+    const receive = (batch: readonly Delivery[]) =>
+      batch.map((): SendResult => ({ ok: false, error: new Error('refused') }))
+    const { dispatcher, settled } = create({ manual: false, receive })
+    const [first, second] = [delivery('k', lane), delivery('k', lane)] as const
+    for (const each of [first, second]) dispatcher.enqueueCold(each)
+    await turn()
+    expect(settled.map(({ delivery, outcome }) => [delivery.id, outcome.kind])).toEqual([[first.id, 'retry']])
+  })
+})
