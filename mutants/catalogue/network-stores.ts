@@ -192,7 +192,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
   {
     name: 'mysql-partition-dropped-unchecked',
     file: 'src/stores/mysql/partitions.ts',
-    find: "CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE ${about('d')}) THEN 'it has events with unfinished or dead deliveries'\n  WHEN",
+    find: "CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE ${about('d')}) THEN '${STAYS.unfinished}'\n  WHEN",
     replace: 'CASE WHEN',
     breaks: 'a partition goes only when nothing needs it',
     hunters: ['test/stores/mysql-partitions.test.ts'],

@@ -158,6 +158,26 @@ describe.each(layouts)('plans, %s', (layout) => {
     expect(plans.flatMap((plan) => tablesScanned(plan)).filter(isBig)).toEqual([])
   })
 
+  it('[32] a read past the cursor does not go through what an old snapshot keeps', async () => {
+    const old = new pg.Client({ connectionString: newPostgresUrl() })
+    await old.connect()
+    try {
+      await old.query('BEGIN ISOLATION LEVEL REPEATABLE READ')
+      await old.query(`SELECT count(*) FROM ${schema}.migrations`)
+      for (let n = 0; n < 5; n += 1) await operations()['a settle']!()
+      const [first] = (await t.read({ limit: 1 })).fresh
+      const cost = async (after: bigint): Promise<number> => {
+        const plans = await plansOf(() => t.read({ after, limit: 10 }))
+        return plans.reduce((sum, { buffers }) => sum + buffers, 0)
+      }
+      const [fromTheStart, pastTheCursor] = [await cost(0n), await cost(first!.seq - 1n)]
+      expect(fromTheStart).toBeGreaterThan(1_000)
+      expect(pastTheCursor).toBeLessThan(200)
+    } finally {
+      await old.end()
+    }
+  })
+
   it(`costs the same with ${GROWTH + 1} times the history`, { timeout: 300_000 }, async () => {
     const before = await buffersOf()
     await fill(hand, schema, ROWS * GROWTH, { historyOnly: true })
