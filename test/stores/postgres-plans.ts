@@ -91,8 +91,7 @@ export const fill = async (
     SELECT ${id('n', '2')}, ${id('n', '0')}, n, now() - interval '1 second', now(), CASE WHEN n % 40 = 3 THEN now() END, 900, 1, n % 64,
       CASE n % 40 WHEN 1 THEN 2 WHEN 2 THEN 5 WHEN 3 THEN 3 WHEN 4 THEN 6 ELSE 0 END, n % 40 IN (1, 4), 'alpha', 'k' || n % 500
     FROM generate_series(${to - queued + 1}, ${to}) AS n;
-    SELECT setval('${schema}.events_seq', ${to});
-    ANALYZE ${schema}.events; ANALYZE ${schema}.finished; ANALYZE ${schema}.deliveries`)
+    SELECT setval('${schema}.events_seq', ${to})`)
   const worker = newId()
   await hand.query(
     `INSERT INTO ${schema}.workers (id, name, started_at, expires_at, destinations) VALUES ($1, 'w', now(), now() + interval '1 day', '{alpha}')`,

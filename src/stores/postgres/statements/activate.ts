@@ -14,7 +14,7 @@ const ACTIVATE = sqlText(
   SELECT id, nextval(${t.sequence}) AS seq FROM (SELECT id FROM due ORDER BY available_at, due.seq) AS o
 ), activated AS (
   UPDATE ${t.deliveries} AS d SET status = 0, seq = placed.seq FROM placed
-  WHERE d.id = placed.id AND d.status = 5 RETURNING 1
+  WHERE d.id = ANY(ARRAY(SELECT id FROM placed)) AND d.id = placed.id AND d.status + 0 = 5 RETURNING 1
 )
 SELECT count(*) FROM activated`,
 )

@@ -3,19 +3,17 @@ import { UNROUTED } from '../../../core/model/index.ts'
 import type { ClaimedHead } from '../../../core/spi/index.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
-import { asBigInt, asText, idList, NOW, PENDING, sqlText } from './sql-text.ts'
+import { asBigInt, asText, holders, idList, NOW, PENDING, sqlText } from './sql-text.ts'
 
 /** The first ones are enough, because a key may have a million rows. */
 const first = (t: PostgresTables, where: string): string =>
-  `(SELECT a.id, a.seq FROM ${t.deliveries} AS a WHERE ${where} AND a.key = d.key AND a.seq < d.seq ORDER BY a.seq LIMIT $3::int)`
+  `(SELECT a.id, a.seq FROM ${t.deliveries} AS a WHERE ${where} AND a.seq < d.seq ORDER BY a.seq LIMIT $3::int)`
 
-const IN_KEY = 'a.key IS NOT NULL AND a.status = 0'
+const IN_KEY = 'a.key = d.key AND a.key IS NOT NULL AND a.status = 0'
 
 /** By status, because the index of holders has it before the position. */
-const holders = (t: PostgresTables): string =>
-  [2, 3, 6]
-    .map((status) => first(t, `a.destination = d.destination AND a.holds_key AND a.status = ${status}`))
-    .join('\n      UNION ALL ')
+const held = (t: PostgresTables): string =>
+  [2, 3, 6].map((status) => first(t, holders('a', 'd', status))).join('\n      UNION ALL ')
 
 /**
  * Reads only, so the worker's row need not be locked: the right that it tells of is the lane, and a worker that is
@@ -25,7 +23,7 @@ const CLAIM = sqlText(
   (t) => `SELECT d.id, d.seq, CASE WHEN d.key IS NULL THEN '{}' ELSE ARRAY(
     SELECT id FROM (
       ${first(t, `a.destination = d.destination AND ${IN_KEY}`)}
-      UNION ALL ${holders(t)}
+      UNION ALL ${held(t)}
       UNION ALL ${first(t, `a.destination = '${UNROUTED}' AND d.destination <> '${UNROUTED}' AND ${IN_KEY}`)}
     ) AS ahead ORDER BY seq LIMIT $3::int) END
 FROM ${t.deliveries} AS d

@@ -3,7 +3,7 @@ import { statusName } from '../../../core/model/index.ts'
 import type { DeliveryView } from '../../../core/spi/index.ts'
 import type { Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
-import { asBigInt, asMs, asNumber, asNumberOrNull, asText, asTextOrNull } from './sql-text.ts'
+import { asBigInt, asMs, asNumber, asNumberOrNull, asText, asTextOrNull, eventOf } from './sql-text.ts'
 
 const SHARED = `d.id, d.event_id, d.seq, d.destination, d.run, d.lane, d.key, d.status, d.attempts, d.suspicions, ${asMs('d.created_at')}`
 
@@ -15,7 +15,7 @@ export const viewSelect = (t: PostgresTables, from: 'deliveries' | 'finished'): 
       : `NULL::bigint, ${asMs('d.finished_at')}`
   return `SELECT ${SHARED}, ${times}, e.type, e.tenant_id, e.aggregate_type, e.aggregate_id,
   (SELECT a.message FROM ${t.attempts} AS a WHERE a.delivery_id = d.id ORDER BY a.attempt DESC LIMIT 1)
-FROM ${t[from]} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id`
+FROM ${t[from]} AS d LEFT JOIN ${eventOf(t, 'd.event_id')} ON true`
 }
 
 export const decodeView = (row: Row): DeliveryView => ({

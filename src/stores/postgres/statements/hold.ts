@@ -2,7 +2,11 @@
 import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
-import { aliveWorker, asText, idList, NOW, sqlText } from './sql-text.ts'
+import { aliveWorker, asText, existsBy, holders, idList, NOW, sqlText, unindexed } from './sql-text.ts'
+
+/** The first row of the key in this state before row `g`. */
+const ahead = (t: PostgresTables, status: number): string =>
+  `(SELECT h.id FROM ${t.deliveries} AS h WHERE ${holders('h', 'g', status)} AND h.seq < g.seq ORDER BY h.seq LIMIT 1)`
 
 /**
  * The holder is locked before its followers are held: a settle that is about to remove it waits, and then finds
@@ -10,22 +14,23 @@ import { aliveWorker, asText, idList, NOW, sqlText } from './sql-text.ts'
  */
 const HOLD = sqlText(
   (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$1')}), given AS MATERIALIZED (
-  SELECT id, destination, key, seq, CASE WHEN holds_key THEN '{2,3}'::smallint[] ELSE '{2,3,6}'::smallint[] END AS statuses
-  FROM ${t.deliveries}
-  WHERE id = ANY($3::uuid[]) AND destination = $2 AND key IS NOT NULL AND status IN (0, 2) AND available_at <= ${NOW}
+  SELECT id, destination, key, seq, holds_key FROM ${t.deliveries}
+  WHERE id = ANY($3::uuid[]) AND ${unindexed('destination')} = $2 AND key IS NOT NULL AND status IN (0, 2) AND available_at <= ${NOW}
     AND EXISTS (SELECT 1 FROM me)
+), found AS MATERIALIZED (
+  SELECT g.id, coalesce(${ahead(t, 2)}, ${ahead(t, 3)}, CASE WHEN NOT g.holds_key THEN ${ahead(t, 6)} END) AS holder
+  FROM given AS g
+), locked AS MATERIALIZED (
+  SELECT id FROM ${t.deliveries} WHERE id = ANY(ARRAY(SELECT holder FROM found)) AND holds_key AND status IN (2, 3, 6) FOR SHARE
 ), behind AS MATERIALIZED (
-  SELECT g.id FROM given AS g CROSS JOIN LATERAL (
-    SELECT 1 FROM ${t.deliveries} AS h
-    WHERE h.destination = g.destination AND h.key = g.key AND h.holds_key AND h.status = ANY(g.statuses) AND h.seq < g.seq
-    LIMIT 1 FOR SHARE OF h) AS x
+  SELECT id FROM found WHERE holder IN (SELECT id FROM locked)
 ), held AS (
   UPDATE ${t.deliveries} SET status = 6, holds_key = true
   WHERE id = ANY(ARRAY(SELECT id FROM behind)) AND status IN (0, 2) AND available_at <= ${NOW} RETURNING id
 )
 SELECT id FROM held
 UNION ALL
-SELECT id FROM ${t.deliveries} WHERE id = ANY($3::uuid[]) AND destination = $2 AND status = 6 AND EXISTS (SELECT 1 FROM me)`,
+SELECT id FROM ${t.deliveries} WHERE id = ANY($3::uuid[]) AND ${unindexed('destination')} = $2 AND status = 6 AND EXISTS (SELECT 1 FROM me)`,
 )
 
 export const hold = async (
@@ -58,8 +63,11 @@ const promoteText = (t: PostgresTables, keys: string, limit: string): string => 
     SELECT x.id, x.seq FROM ${t.deliveries} AS x
     WHERE x.destination = k.destination AND x.key = k.key AND x.holds_key AND x.status = 6 ORDER BY x.seq LIMIT ${limit}
   ) AS h
-  WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS b WHERE b.destination = k.destination AND b.key = k.key
-    AND b.holds_key AND b.status IN (0, 2, 3) AND b.seq < h.seq)
+  WHERE NOT (${[0, 2, 3]
+    .map((status) =>
+      existsBy('b.seq', `${t.deliveries} AS b WHERE ${holders('b', 'k', status)} AND b.seq < h.seq`),
+    )
+    .join(' OR ')})
 )
 UPDATE ${t.deliveries} SET status = 0 WHERE id = ANY(ARRAY(SELECT id FROM free)) AND status = 6 RETURNING destination`
 

@@ -10,7 +10,7 @@ import type { PostgresTables } from '../tables.ts'
 import { notWhileCleaning } from './cleanup.ts'
 import { noteKeys, promoteNoted } from './hold.ts'
 import { EVENT_COLUMNS, EVENT_RECORD, eventRecord, eventValues } from './insert.ts'
-import { ASIDE, asNumber, asText, idList, NOW, sqlText } from './sql-text.ts'
+import { ASIDE, asNumber, asText, eventOf, idList, NOW, sqlText } from './sql-text.ts'
 import { addFinished } from './totals.ts'
 
 /** After an operator's discard as many rows of a key go on at once as a settle would let. */
@@ -49,7 +49,7 @@ const select = async (
   const join =
     target.type === undefined && target.tenantId === undefined
       ? ''
-      : ` JOIN ${t.events} AS e ON e.id = d.event_id`
+      : ` CROSS JOIN ${eventOf(t, 'd.event_id')}`
   const sql = `SELECT d.id FROM ${t[table]} AS d${join} WHERE ${condition} AND ${where} ORDER BY ${order} LIMIT $1::int`
   return (await db.rows(sql, params)).map(([id]) => asText(id))
 }

@@ -13,6 +13,9 @@ import {
   asNumberOrNull,
   asText,
   asTextOrNull,
+  eventOf,
+  existsBy,
+  holders,
   idList,
   isTrue,
   MS,
@@ -20,6 +23,7 @@ import {
   NOW,
   PENDING,
   sqlText,
+  unindexed,
 } from './sql-text.ts'
 
 /** A lane is one of 64 bits. An integer parameter keeps the text the same for every set of lanes. */
@@ -36,19 +40,24 @@ export const laneMask = (lanes: readonly number[] | null): bigint => {
 /** Written with `<>`, of which the planner assumes that it keeps nearly all rows. */
 export const inLanes = (mask: string): string => `((${mask}::bigint >> lane) & 1) <> 0`
 
-/** A holder of the row's key that comes before it. */
-const holder = (t: PostgresTables, statuses: string): string =>
-  `EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
-    AND h.holds_key AND h.status IN (${statuses}) AND h.seq < d.seq)`
+/** A holder of the row's key that comes before it. State by state, as the index of holders has them. */
+const holder = (t: PostgresTables, statuses: readonly number[]): string =>
+  statuses
+    .map((status) =>
+      existsBy('h.seq', `${t.deliveries} AS h WHERE ${holders('h', 'd', status)} AND h.seq < d.seq`),
+    )
+    .join(' OR ')
 
 /**
  * A row that holds the key itself waits only for retries and dead heads before it: if it waited for held rows,
  * which wait for it, neither would ever go. An unrouted row holds its key everywhere.
  */
 const behind = (t: PostgresTables): string => `d.key IS NOT NULL AND (
-    CASE WHEN d.holds_key THEN ${holder(t, '2, 3')} ELSE ${holder(t, '2, 3, 6')} END
-    OR EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL
-      AND u.status = 0 AND u.seq < d.seq))`
+    ${holder(t, [2, 3])} OR (NOT d.holds_key AND ${holder(t, [6])})
+    OR ${existsBy(
+      'u.seq',
+      `${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL AND u.status = 0 AND u.seq < d.seq`,
+    )})`
 
 /** What is kept of a row between looking for it and sending it. */
 const ROW =
@@ -88,7 +97,7 @@ const part = (
   where = '',
 ): string =>
   `SELECT ${kind}, ${number}, ${DELIVERY_FIELDS}, CASE WHEN ${behind(t)} THEN true END, ${EVENT_FIELDS}
-FROM ${from} AS d LEFT JOIN ${t.events} AS e ON e.id = ${eventId}${where}`
+FROM ${from} AS d LEFT JOIN ${eventOf(t, eventId)} ON true${where}`
 
 /** Rows that do not fit come back without their event: they only say that there is more. */
 const boundedPart = (t: PostgresTables, kind: number, from: string, where = ''): string =>
@@ -105,9 +114,11 @@ const earliest = (t: PostgresTables, where: string): string =>
   `(SELECT available_at FROM ${t.deliveries} WHERE destination = $1 AND ${where} AND available_at > (SELECT now FROM t) AND ${inLanes('$2')} ORDER BY available_at LIMIT 1)`
 
 /** Unrouted rows whose event is gone cannot be expanded; cleaning makes them dead. */
-const unroutedExists = (t: PostgresTables, status: number): string =>
-  `EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.status = ${status}
-    AND EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id))`
+const unroutedExists = (t: PostgresTables, status: number, order: string): string =>
+  existsBy(
+    order,
+    `${t.deliveries} AS u CROSS JOIN ${eventOf(t, 'u.event_id')} WHERE u.destination = '${UNROUTED}' AND u.status = ${status}`,
+  )
 
 /** Pending rows behind a position that may go now. */
 const pending = (after: string): string =>
@@ -180,8 +191,8 @@ SELECT ${KIND.outlook}, NULL, NULL, ${msBetween(
   `least(${earliest(t, 'status = 2')}, ${earliest(t, 'status = 5')}, ${earliest(t, 'status = 0 AND token IS NOT NULL')})`,
 )}, (SELECT 1 FROM ${t.deliveries} WHERE ${pending('(SELECT last FROM whole)')} ORDER BY seq LIMIT 1), NULL, pg_snapshot_xmin(pg_current_snapshot())::text,
   NULL, NULL, pg_snapshot_xmax(pg_current_snapshot())::text,
-  EXISTS (SELECT 1 FROM ${t.deliveries} WHERE destination = $1 AND status = 5 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}),
-  ${unroutedExists(t, 0)} OR ${unroutedExists(t, 5)}, ${NO_EVENT_FIELDS}`
+  ${existsBy('available_at', `${t.deliveries} WHERE destination = $1 AND status = 5 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}`)},
+  ${unroutedExists(t, 0, 'u.seq')} OR ${unroutedExists(t, 5, 'u.available_at')}, ${NO_EVENT_FIELDS}`
 
 /** Limits that are written into the text; the first covers what the core asks for by default. */
 const BOUNDS = [1_024, 16_384, 1_048_576] as const
@@ -196,7 +207,7 @@ const textFor = (limit: number): ((t: PostgresTables) => string) => {
 
 const BY_IDS = sqlText(
   (t) => `${part(t, String(KIND.fresh), 'NULL', t.deliveries, 'd.event_id')}
-WHERE d.id = ANY($1::uuid[]) AND d.destination = $2 AND ${PENDING} AND d.available_at <= ${NOW}
+WHERE d.id = ANY($1::uuid[]) AND ${unindexed('d.destination')} = $2 AND ${PENDING} AND d.available_at <= ${NOW}
 ORDER BY d.seq`,
 )
 

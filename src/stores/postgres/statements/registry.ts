@@ -19,6 +19,7 @@ import {
   asNumber,
   asNumberOrNull,
   asText,
+  eventOf,
   isTrue,
   NOW,
   sqlText,
@@ -140,7 +141,7 @@ const RECONCILE = sqlText(
     t,
   ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)
 SELECT r.id, e.id, e.seq, $1, 1, r.lane, r.key, CASE WHEN s.due IS NULL THEN 0 ELSE 5 END, coalesce(s.due, ${NOW}), r.size, ${NOW}
-FROM json_to_recordset($2::json) AS r(id uuid, event uuid, lane int, key text, size int) JOIN ${t.events} AS e ON e.id = r.event
+FROM json_to_recordset($2::json) AS r(id uuid, event uuid, lane int, key text, size int) CROSS JOIN ${eventOf(t, 'r.event')}
 CROSS JOIN LATERAL (SELECT max(d.available_at) AS due FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.status = 5) AS s
 WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = $1)
   AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1)

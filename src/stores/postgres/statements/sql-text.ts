@@ -41,6 +41,31 @@ export const ASIDE = 'd.status + 0 > 0'
  */
 export const PENDING = 'd.status + 0 = 0'
 
+/**
+ * The event of a row, for `CROSS JOIN` or `LEFT JOIN … ON true`. The limit keeps the lookup by id: from statistics
+ * that were taken while a large transaction was filling the table the planner expects next to nothing in it, and a
+ * plain join would then go through the whole index for every row.
+ */
+export const eventOf = (tables: PostgresTables, id: string): string =>
+  `LATERAL (SELECT * FROM ${tables.events} WHERE id = ${id} LIMIT 1) AS e`
+
+/**
+ * Whether there is such a row of `from`. An order that only the right index has is asked for, because a queue is
+ * empty most of the time: from statistics of that moment the planner expects one row whichever index it goes through.
+ */
+export const existsBy = (order: string, from: string): string =>
+  `((SELECT 1 FROM ${from} ORDER BY ${order} LIMIT 1) IS NOT NULL)`
+
+/**
+ * Rows of one key that hold it, as the index of holders has them; `on` is the table's alias, `row` the one before
+ * which they are looked for. The planner is not told which state it is, or indexes of that state would offer themselves.
+ */
+export const holders = (on: string, row: string, status: number): string =>
+  `${on}.destination = ${row}.destination AND ${on}.key = ${row}.key AND ${on}.holds_key AND ${on}.status = (SELECT ${status}::smallint)`
+
+/** A column of a row that is looked up by its id, so that no index on the column offers itself: see `existsBy`. */
+export const unindexed = (column: string): string => `${column} || ''`
+
 /** A list of ids for `= ANY($n::uuid[])`, sorted, so that concurrent statements lock rows in the same order. */
 export const idList = (ids: readonly string[]): string => `{${[...ids].sort().join(',')}}`
 

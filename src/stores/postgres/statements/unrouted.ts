@@ -3,10 +3,21 @@ import { UNROUTED } from '../../../core/model/index.ts'
 import type { ExpandRequest, UnroutedDelivery } from '../../../core/spi/index.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
-import { aliveWorker, asBigInt, asNumber, asText, asTextOrNull, idList, isTrue, sqlText } from './sql-text.ts'
+import {
+  aliveWorker,
+  asBigInt,
+  asNumber,
+  asText,
+  asTextOrNull,
+  eventOf,
+  idList,
+  isTrue,
+  sqlText,
+  unindexed,
+} from './sql-text.ts'
 
 const rowsOf = (t: PostgresTables, status: 0 | 5, order: string): string =>
-  `(SELECT u.id, u.event_id, u.seq, e.type, u.key, u.size FROM ${t.deliveries} AS u JOIN ${t.events} AS e ON e.id = u.event_id
+  `(SELECT u.id, u.event_id, u.seq, e.type, u.key, u.size FROM ${t.deliveries} AS u CROSS JOIN ${eventOf(t, 'u.event_id')}
   WHERE u.destination = '${UNROUTED}' AND u.status = ${status} ORDER BY u.${order} LIMIT $1::int)`
 
 const READ = sqlText(
@@ -26,7 +37,7 @@ const EXPAND = sqlText(
     AND NOT EXISTS (SELECT 1 FROM ${t.destinations} WHERE false FOR KEY SHARE)
 ), gone AS (
   DELETE FROM ${t.deliveries}
-  WHERE id = ANY($3::uuid[]) AND destination = '${UNROUTED}' AND status IN (0, 5) AND EXISTS (SELECT 1 FROM allowed)
+  WHERE id = ANY($3::uuid[]) AND ${unindexed('destination')} = '${UNROUTED}' AND status IN (0, 5) AND EXISTS (SELECT 1 FROM allowed)
   RETURNING id, event_id, seq, status, available_at, created_at
 ), routed AS (
   INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)

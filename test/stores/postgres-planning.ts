@@ -1,0 +1,161 @@
+/** A store whose statements are looked at: what it sends is remembered, and asked for its plan. */
+import pg from 'pg'
+import type { Store } from '../../src/core/spi/index.ts'
+import { type PostgresLayout, postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
+import type { StoreHarness } from '../../src/testing/suites/index.ts'
+import { StoreFixture } from '../../src/testing/suites/store-fixture.ts'
+import { newSchema } from './postgres-harness.ts'
+import { type Filled, type Plan, planOf, type Sent } from './postgres-plans.ts'
+import { newPostgresUrl } from './servers.ts'
+import { testContext } from './sqlite-files.ts'
+
+export const ROWS = Number(process.env.POSTHASTE_TEST_ROWS ?? 20_000)
+
+/** What must not cost more than its rows, whatever else is in the tables. */
+export const OPERATIONS = [
+  'a read with a sweep',
+  'a read of some lanes',
+  'a read of ids',
+  'a claim',
+  'a settle',
+  'a hold',
+  'an activation',
+  'a suspicion',
+  'unrouted rows',
+  'a page of dead ones',
+  'a page of everything',
+  'the event of a delivery',
+  'a step of cleaning',
+] as const
+
+export type Operation = (typeof OPERATIONS)[number]
+
+const recordingClient = (sent: Sent[]): typeof pg.Client =>
+  class extends pg.Client {
+    constructor(config?: string | pg.ClientConfig) {
+      super(config)
+      const query = this.query.bind(this) as (...args: unknown[]) => unknown
+      Object.assign(this, {
+        query: (...args: unknown[]) => {
+          const [config] = args as [{ text?: string; values?: unknown[] }]
+          if (typeof config?.text === 'string') sent.push({ text: config.text, values: config.values ?? [] })
+          return query(...args)
+        },
+      })
+    }
+  }
+
+export class Planning {
+  readonly schema = newSchema()
+  readonly hand = new pg.Client({ connectionString: newPostgresUrl() })
+  readonly #sent: Sent[] = []
+  readonly #pool = new pg.Pool({
+    connectionString: newPostgresUrl(),
+    max: 4,
+    Client: recordingClient(this.#sent),
+  } as pg.PoolConfig)
+  readonly #store: Store<pg.PoolClient, SqlExecutor>
+  readonly t: StoreFixture
+
+  constructor(layout: PostgresLayout) {
+    this.#store = postgresStore({ pool: this.#pool, schema: this.schema, layout, listen: false })
+    this.t = new StoreFixture({ store: this.#store } as unknown as StoreHarness)
+  }
+
+  async open(): Promise<void> {
+    await this.hand.connect()
+    await this.#store.open(testContext())
+    await this.#store.schema.migrate()
+    await this.t.declare('alpha')
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close()
+    await this.#pool.end()
+    await this.hand.query(`DROP SCHEMA ${this.schema} CASCADE`)
+    await this.hand.end()
+  }
+
+  /** The plans of everything that `work` sends, without transaction control. */
+  async plansOf(work: () => Promise<unknown>): Promise<Plan[]> {
+    this.#sent.length = 0
+    await work()
+    const statements = this.#sent.filter(({ text }) => /^\(?(WITH|SELECT|UPDATE|DELETE|INSERT)/.test(text))
+    const plans: Plan[] = []
+    for (const one of statements) plans.push(await planOf(this.hand, one))
+    return plans
+  }
+
+  /** Pages that each operation looks at. */
+  async buffers(filled: Filled): Promise<Map<Operation, number>> {
+    const buffers = new Map<Operation, number>()
+    for (const name of OPERATIONS) {
+      const plans = await this.plansOf(() => this.run(name, filled))
+      buffers.set(
+        name,
+        plans.reduce((sum, plan) => sum + plan.buffers, 0),
+      )
+    }
+    return buffers
+  }
+
+  async run(operation: Operation, filled: Filled): Promise<unknown> {
+    const { t } = this
+    const { queue, inspection, maintenance } = this.#store
+    const workerId = filled.worker
+    switch (operation) {
+      case 'a read with a sweep':
+        return await t.read({ after: filled.middleSeq, limit: 500, sweep: true, sweepLimit: 500 })
+      case 'a read of some lanes':
+        return await t.read({ lanes: [1, 2, 3], limit: 500 })
+      case 'a read of ids':
+        return await queue.readByIds('alpha', filled.pending)
+      case 'a claim':
+        return await queue.claim(workerId, filled.keyed, 10)
+      case 'a settle':
+        return await this.#settle(workerId)
+      case 'a hold':
+        return await queue.hold(workerId, 'alpha', filled.keyed)
+      case 'an activation':
+        return await queue.activate({ workerId, destination: 'alpha', lanes: null, limit: 10 })
+      case 'a suspicion':
+        return await queue.suspect({ workerId, ids: filled.pending, token: t.newId(), spendFrom: 3 })
+      case 'unrouted rows':
+        return await queue.readUnrouted(10)
+      case 'a page of dead ones':
+        return await inspection.list({ status: ['dead'], limit: 20 })
+      case 'a page of everything':
+        return await inspection.list({ limit: 20 })
+      case 'the event of a delivery':
+        return await inspection.eventOfDelivery(filled.pending[0]!)
+      case 'a step of cleaning':
+        return await maintenance.cleanup({
+          doneOlderThanMs: 3_600_000_000,
+          deadOlderThanMs: 3_600_000_000,
+          dedupOlderThanMs: 3_600_000_000,
+          limit: 100,
+        })
+    }
+  }
+
+  async #settle(workerId: string): Promise<void> {
+    const { fresh } = await this.t.read({ limit: 200 })
+    this.#sent.length = 0
+    const right = { kind: 'lane', workerId } as const
+    const settlements = fresh.map((row) => ({
+      delivery: {
+        ...row,
+        event: row.event!,
+        right,
+        attemptSpent: false,
+        alone: false,
+        source: 'cold' as const,
+      },
+      outcome: { kind: 'done' } as const,
+      attempts: 0,
+      deadHoldsKey: false,
+      deadParked: false,
+    }))
+    await this.#store.queue.settle({ settlements, historyLimit: 5, promoteLimit: 5, workerName: 'x' })
+  }
+}
