@@ -112,8 +112,12 @@ const memoryTable = ({ memory }: BenchResult): Table[] =>
     ? []
     : [
         {
-          head: [`draining ${count(memory.posthaste.backlog)}, one process`, 'most memory (RSS), MiB'],
-          rows: [[SUBJECT_LABELS.posthaste, shown(memory.posthaste.rssPeak)]],
+          head: [`draining ${count(memory.backlog)}, one process`, 'most memory (RSS), MiB'],
+          rows: [
+            [SUBJECT_LABELS.posthaste, shown(memory.posthaste)],
+            [`${SUBJECT_LABELS.posthaste}, \`--max-semi-space-size=16\``, shown(memory.limited)],
+            [SUBJECT_LABELS.handmade, shown(memory.handmade)],
+          ],
         },
       ]
 

@@ -80,8 +80,13 @@ const sectionsOf = (context: Context, others: Settings['others'], has: (section:
       },
     }),
     ...(has('growth') && { growth: bySubject(subjects, ({ name }) => growthOf(context, name)) }),
-    ...((has('growth') || has('memory')) && {
-      memory: { posthaste: { backlog: sizes.pending, rssPeak: series.figure('memory/posthaste') } },
+    ...(has('memory') && {
+      memory: {
+        backlog: sizes.pending,
+        posthaste: series.figure('memory/posthaste'),
+        limited: series.figure('memory/limited'),
+        handmade: series.figure('memory/handmade'),
+      },
     }),
     ...(has('others') && { others: othersOf(context, others) }),
   }

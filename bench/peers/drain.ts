@@ -16,6 +16,8 @@ export interface DrainOptions {
   readonly sample?: number
   /** Ends there, because the rest would say nothing new and take long. */
   readonly stopAtSample?: boolean
+  /** For the processes that handle. */
+  readonly nodeOptions?: readonly string[]
 }
 
 export interface Drained {
@@ -58,7 +60,7 @@ export const drain = async (
   await database.reset(subject, options.keepHistory)
   const unpin = options.pinned ? await database.pinHorizon() : null
   const processes = Array.from({ length: options.processes }, () =>
-    startProcess({ kind: 'handle', url, subject: subject.name }),
+    startProcess({ kind: 'handle', url, subject: subject.name }, options.nodeOptions),
   )
   try {
     await Promise.all(processes.map((each) => each.next('ready')))

@@ -21,7 +21,7 @@ const planOf = (context: Context, { sections, others }: Settings): Step[] => [
   ...(sections.includes('latency') ? planLatency(context) : []),
   ...(sections.includes('publish') ? planPublish(context) : []),
   ...(sections.includes('growth') ? planGrowth(context) : []),
-  ...(sections.includes('memory') && !sections.includes('growth') ? planMemory(context) : []),
+  ...(sections.includes('memory') ? planMemory(context) : []),
   ...(sections.includes('others') ? planOthers(context, urlsOf(others)) : []),
 ]
 

@@ -61,8 +61,13 @@ export interface BenchResult {
   /** Transactions per second. */
   readonly publish?: Readonly<Partial<Record<SubjectName | 'none', Figure>>>
   readonly growth?: BySubject<GrowthFigures>
-  /** Mebibytes. */
-  readonly memory?: { readonly posthaste: { readonly backlog: number; readonly rssPeak: Figure } }
+  /** The largest resident set in mebibytes; `limited` is Posthaste with `--max-semi-space-size=16`. */
+  readonly memory?: {
+    readonly backlog: number
+    readonly posthaste: Figure
+    readonly limited: Figure
+    readonly handmade: Figure
+  }
   /** Other databases, Posthaste alone. */
   readonly others?: Readonly<
     Record<
