@@ -95,6 +95,14 @@ export const createHarness = async (
       numbered = true
       await runByHand(server, `ALTER TABLE \`${prefix}events\` AUTO_INCREMENT = ${seq}`)
     },
+    setBack: async (ms) => {
+      const later = (column: string): string => `${column} = ${column} + INTERVAL ${ms * 1_000} MICROSECOND`
+      await runByHand(
+        server,
+        `UPDATE \`${prefix}deliveries\` SET ${['available_at', 'created_at', 'settled_at'].map(later).join(', ')};
+UPDATE \`${prefix}workers\` SET ${later('expires_at')}`,
+      )
+    },
     corruptEvent: async (id) => {
       const digits = id.replaceAll('-', '')
       await runByHand(server, `UPDATE \`${prefix}events\` SET headers = '{broken' WHERE id = X'${digits}'`)

@@ -43,6 +43,14 @@ export const createHarness = async (
     setNextSeq: async (seq) => {
       await runByHand(url, `SELECT setval('${schema}.events_seq', ${seq}, false)`)
     },
+    setBack: async (ms) => {
+      const later = (column: string): string => `${column} = ${column} + interval '${ms} milliseconds'`
+      await runByHand(
+        url,
+        `UPDATE ${schema}.deliveries SET ${['available_at', 'created_at', 'settled_at'].map(later).join(', ')};
+UPDATE ${schema}.workers SET ${later('expires_at')}`,
+      )
+    },
     corruptEvent: async (id) => {
       await runByHand(url, `UPDATE ${schema}.events SET headers = '["broken"]' WHERE id = '${id}'`)
     },

@@ -41,6 +41,9 @@ const harnessOn = async <Handle extends Executable>(
     ...(memory ? {} : { reopen }),
     setNextSeq: (seq) =>
       byHand(`INSERT INTO sqlite_sequence (name, seq) VALUES ('outbox_events', ${seq - 1n})`),
+    setBack: (ms) =>
+      byHand(`UPDATE outbox_deliveries SET available_at = available_at + ${ms}, created_at = created_at + ${ms}, settled_at = settled_at + ${ms};
+UPDATE outbox_workers SET expires_at = expires_at + ${ms}`),
     corruptEvent: (id) =>
       byHand(`UPDATE outbox_events SET headers = '{broken' WHERE id = x'${id.replaceAll('-', '')}'`),
     dispose: async () => {

@@ -15,6 +15,8 @@ export interface StoreHarness<Tx = unknown, E = unknown> {
    * uses short leases and looks again until the time has come.
    */
   advance?(ms: number): void | Promise<void>
+  /** For real databases: as if the clock had been set back, so that every stored time lies so much later. */
+  setBack?(ms: number): void | Promise<void>
   /** Another process's handle on the same database, already open. The harness closes it in `dispose`. */
   reopen?(): Promise<Store<Tx, E>>
   /** The next event gets this `seq`, or a higher one. */

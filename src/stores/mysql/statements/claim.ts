@@ -12,8 +12,8 @@ import {
   idList,
   KEY,
   lockWorkers,
-  NOW,
   one,
+  UNCLAIMED,
   workerIsAlive,
 } from './sql-text.ts'
 
@@ -65,7 +65,7 @@ export const claim = async (
     lockWorkers(t, [workerId]),
     one(`SELECT d.id, d.seq, d.destination, d.${KEY}, d.key IS NOT NULL AND (${isAhead(t)})
 FROM ${t.deliveries} AS d
-WHERE d.id IN (${idList(ids)}) AND d.status = 0 AND d.available_at <= ${NOW} AND ${workerIsAlive(t, workerId)}
+WHERE d.id IN (${idList(ids)}) AND d.status = 0 AND ${UNCLAIMED} AND ${workerIsAlive(t, workerId)}
 ORDER BY d.seq`),
   ])
   const rows = found?.rows ?? []

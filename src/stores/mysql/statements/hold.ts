@@ -4,7 +4,7 @@ import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { MysqlDatabase } from '../database.ts'
 import { literal } from '../script.ts'
 import { heldBack } from './read.ts'
-import { asId, idList, KEY, lockWorkers, NOW, one, workerIsAlive } from './sql-text.ts'
+import { asId, idList, KEY, lockWorkers, NOW, one, UNCLAIMED, workerIsAlive } from './sql-text.ts'
 
 /**
  * The holder is locked until the rows are held: its settle waits for that and finds every row that waits for it,
@@ -26,7 +26,7 @@ export const hold = async (
     one(
       `UPDATE (
   SELECT d.id FROM ${t.deliveries} AS d
-  WHERE d.id IN (${list}) AND d.destination = ? AND d.status IN (0, 2) AND d.available_at <= ${NOW} AND d.key IS NOT NULL
+  WHERE d.id IN (${list}) AND d.destination = ? AND ((d.status = 0 AND ${UNCLAIMED}) OR (d.status = 2 AND d.available_at <= ${NOW})) AND d.key IS NOT NULL
     AND ${heldBack(t, ' LOCK IN SHARE MODE')} LIMIT ${ids.length}
 ) AS b STRAIGHT_JOIN ${t.deliveries} AS r ON r.id = b.id SET r.status = 6, r.holds_key = 1
 WHERE r.status IN (0, 2) AND ${alive}`,

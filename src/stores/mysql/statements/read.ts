@@ -20,6 +20,7 @@ import {
   KEY,
   NOW,
   one,
+  UNCLAIMED,
 } from './sql-text.ts'
 
 /** A holder of the row's key: a retry, a dead head that blocks, or rows that were held. */
@@ -103,7 +104,7 @@ const freshBounds = (request: ReadRequest): Bounds => {
   const window = windowMs > 0 ? ` AND available_at >= ${earlier(NOW, windowMs)}` : ''
   return {
     index: 'fresh',
-    where: `destination = ${literal(destination)} AND state = 0 AND seq > ${after} AND available_at <= ${NOW}${window}${inLanes(lanes)}`,
+    where: `destination = ${literal(destination)} AND state = 0 AND seq > ${after} AND ${UNCLAIMED}${window}${inLanes(lanes)}`,
     order: 'seq',
     limit,
     recentSince: skipRecentMs > 0 ? earlier(NOW, skipRecentMs) : null,
@@ -112,10 +113,12 @@ const freshBounds = (request: ReadRequest): Bounds => {
   }
 }
 
+/** Only rows under a claim, and after a clock was set back, are more than their entry in the index. */
 const sweep = (t: Tables, { destination, lanes, sweepFrom, after, sweepLimit }: ReadRequest): string =>
-  `SELECT id, seq FROM ${t.deliveries} FORCE INDEX (fresh)
-WHERE destination = ${literal(destination)} AND state = 0 AND seq > ${sweepFrom} AND seq <= ${after} AND available_at <= ${NOW}${inLanes(lanes)}
-ORDER BY seq LIMIT ${sweepLimit + 1}`
+  `SELECT d.id, d.seq FROM ${t.deliveries} AS d FORCE INDEX (fresh)
+WHERE d.destination = ${literal(destination)} AND d.state = 0 AND d.seq > ${sweepFrom} AND d.seq <= ${after}${inLanes(lanes, 'd.')}
+  AND (d.available_at <= ${NOW} OR EXISTS (SELECT 1 FROM ${t.deliveries} AS c WHERE c.id = d.id AND c.token IS NULL))
+ORDER BY d.seq LIMIT ${sweepLimit + 1}`
 
 /** Unrouted rows whose event is gone cannot be expanded; cleaning makes them dead. */
 export const unroutedRows = (t: Tables, index: 'due' | 'fresh', state: 0 | 5): string =>
@@ -202,7 +205,7 @@ export const readByIds = async (
   const rows = await db.rows(
     `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, 1, ${EVENT_FIELDS}
 FROM ${t.deliveries} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id
-WHERE d.id IN (${idList(ids)}) AND d.destination = ? AND d.status = 0 AND d.available_at <= ${NOW}
+WHERE d.id IN (${idList(ids)}) AND d.destination = ? AND d.status = 0 AND ${UNCLAIMED}
 ORDER BY d.seq`,
     [destination],
   )

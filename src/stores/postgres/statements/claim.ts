@@ -3,7 +3,7 @@ import { UNROUTED } from '../../../core/model/index.ts'
 import type { ClaimedHead } from '../../../core/spi/index.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
-import { asBigInt, asText, holders, idList, NOW, PENDING, sqlText } from './sql-text.ts'
+import { asBigInt, asText, holders, idList, NOW, PENDING, sqlText, unclaimed } from './sql-text.ts'
 
 /** The first ones are enough, because a key may have a million rows. */
 const first = (t: PostgresTables, where: string): string =>
@@ -27,7 +27,7 @@ const CLAIM = sqlText(
       UNION ALL ${first(t, `a.destination = '${UNROUTED}' AND d.destination <> '${UNROUTED}' AND ${IN_KEY}`)}
     ) AS ahead ORDER BY seq LIMIT $3::int) END
 FROM ${t.deliveries} AS d
-WHERE d.id = ANY($1::uuid[]) AND ${PENDING} AND d.available_at <= ${NOW}
+WHERE d.id = ANY($1::uuid[]) AND ${PENDING} AND ${unclaimed(NOW)}
   AND EXISTS (SELECT 1 FROM ${t.workers} WHERE id = $2 AND NOT fenced)
 ORDER BY d.seq`,
 )

@@ -4,6 +4,8 @@ import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { aliveWorker, asText, existsBy, holders, idList, NOW, sqlText, unindexed } from './sql-text.ts'
 
+const SENDABLE = `status IN (0, 2) AND (status = 0 AND token IS NULL OR available_at <= ${NOW})`
+
 /** The first row of the key in this state before row `g`. */
 const ahead = (t: PostgresTables, status: number): string =>
   `(SELECT h.id FROM ${t.deliveries} AS h WHERE ${holders('h', 'g', status)} AND h.seq < g.seq ORDER BY h.seq LIMIT 1)`
@@ -15,7 +17,7 @@ const ahead = (t: PostgresTables, status: number): string =>
 const HOLD = sqlText(
   (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$1')}), given AS MATERIALIZED (
   SELECT id, destination, key, seq, holds_key FROM ${t.deliveries}
-  WHERE id = ANY($3::uuid[]) AND ${unindexed('destination')} = $2 AND key IS NOT NULL AND status IN (0, 2) AND available_at <= ${NOW}
+  WHERE id = ANY($3::uuid[]) AND ${unindexed('destination')} = $2 AND key IS NOT NULL AND ${SENDABLE}
     AND EXISTS (SELECT 1 FROM me)
 ), found AS MATERIALIZED (
   SELECT g.id, coalesce(${ahead(t, 2)}, ${ahead(t, 3)}, CASE WHEN NOT g.holds_key THEN ${ahead(t, 6)} END) AS holder
@@ -26,7 +28,7 @@ const HOLD = sqlText(
   SELECT id FROM found WHERE holder IN (SELECT id FROM locked)
 ), held AS (
   UPDATE ${t.deliveries} SET status = 6, holds_key = true
-  WHERE id = ANY(ARRAY(SELECT id FROM behind)) AND status IN (0, 2) AND available_at <= ${NOW} RETURNING id
+  WHERE id = ANY(ARRAY(SELECT id FROM behind)) AND ${SENDABLE} RETURNING id
 )
 SELECT id FROM held
 UNION ALL

@@ -23,6 +23,7 @@ import {
   NOW,
   PENDING,
   sqlText,
+  unclaimed,
   unindexed,
 } from './sql-text.ts'
 
@@ -122,7 +123,7 @@ const unroutedExists = (t: PostgresTables, status: number, order: string): strin
 
 /** Pending rows behind a position that may go now. */
 const pending = (after: string): string =>
-  `destination = $1 AND status = 0 AND seq > ${after} AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}
+  `destination = $1 AND status = 0 AND seq > ${after} AND ${unclaimed('(SELECT now FROM t)')} AND ${inLanes('$2')}
     AND ($8::float8 IS NULL OR available_at >= (SELECT now FROM t) - $8::float8 * ${MS})`
 
 const OLD_ENOUGH = (youngest: string): string =>
@@ -182,7 +183,7 @@ SELECT ${KIND.swept}, NULL, s.id, s.seq, NULL, NULL, NULL, NULL, NULL, NULL, NUL
 FROM (
   SELECT id, seq FROM ${t.deliveries}
   WHERE $9::bigint IS NOT NULL AND destination = $1 AND status = 0 AND seq > $9::bigint AND seq <= $3::bigint
-    AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}
+    AND ${unclaimed('(SELECT now FROM t)')} AND ${inLanes('$2')}
   ORDER BY seq LIMIT $10::int
 ) AS s
 UNION ALL
@@ -207,7 +208,7 @@ const textFor = (limit: number): ((t: PostgresTables) => string) => {
 
 const BY_IDS = sqlText(
   (t) => `${part(t, String(KIND.fresh), 'NULL', t.deliveries, 'd.event_id')}
-WHERE d.id = ANY($1::uuid[]) AND ${unindexed('d.destination')} = $2 AND ${PENDING} AND d.available_at <= ${NOW}
+WHERE d.id = ANY($1::uuid[]) AND ${unindexed('d.destination')} = $2 AND ${PENDING} AND ${unclaimed(NOW)}
 ORDER BY d.seq`,
 )
 

@@ -42,6 +42,12 @@ export const ASIDE = 'd.status + 0 > 0'
 export const PENDING = 'd.status + 0 = 0'
 
 /**
+ * Of a pending row: nobody has it under a hot claim. Without one it may go whatever its time says, because a clock
+ * that was set back would hide it, and a row that came after it would overtake it.
+ */
+export const unclaimed = (now: string): string => `(token IS NULL OR available_at <= ${now})`
+
+/**
  * The event of a row, for `CROSS JOIN` or `LEFT JOIN … ON true`. The limit keeps the lookup by id: from statistics
  * that were taken while a large transaction was filling the table the planner expects next to nothing in it, and a
  * plain join would then go through the whole index for every row.

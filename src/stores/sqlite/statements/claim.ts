@@ -4,7 +4,7 @@ import { UNROUTED, uuidFromBytes } from '../../../core/model/index.ts'
 import type { ClaimedHead } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
-import { asBigInt, asId, asText, idList, NOW, sqlText, workerIsAlive } from './sql-text.ts'
+import { asBigInt, asId, asText, idList, sqlText, UNCLAIMED, workerIsAlive } from './sql-text.ts'
 
 /** The first ones are enough, because a key may have a million rows. */
 const first = (t: Tables, where: string): string =>
@@ -21,7 +21,7 @@ const CLAIM = sqlText(
       UNION ${first(t, `a.destination = '${UNROUTED}' AND ${IN_KEY}`)}
     ) ORDER BY seq LIMIT ?)) END
 FROM json_each(?) AS j CROSS JOIN ${t.deliveries} AS d ON d.id = unhex(j.value)
-WHERE d.status = 0 AND d.available_at <= ${NOW} AND ${workerIsAlive(t)}
+WHERE d.status = 0 AND ${UNCLAIMED} AND ${workerIsAlive(t)}
 ORDER BY d.seq`,
 )
 

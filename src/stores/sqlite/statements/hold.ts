@@ -3,12 +3,12 @@ import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { isWorkerAlive } from './lanes.ts'
 import { heldBack } from './read.ts'
-import { asId, asText, IDS, idList, NOW, sqlText } from './sql-text.ts'
+import { asId, asText, IDS, idList, NOW, sqlText, UNCLAIMED } from './sql-text.ts'
 
 /** The holder is looked for in the statement that holds: afterwards its settle finds every row that waits for it. */
 const HOLD = sqlText(
   (t) => `UPDATE ${t.deliveries} AS d SET status = 6, holds_key = 1
-WHERE d.id IN ${IDS} AND d.destination = ? AND d.status IN (0, 2) AND d.available_at <= ${NOW} AND d.key IS NOT NULL
+WHERE d.id IN ${IDS} AND d.destination = ? AND ((d.status = 0 AND ${UNCLAIMED}) OR (d.status = 2 AND d.available_at <= ${NOW})) AND d.key IS NOT NULL
   AND ${heldBack(t)}`,
 )
 

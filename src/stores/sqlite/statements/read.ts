@@ -8,7 +8,18 @@ import type { ReadRequest, ReadResult, StoredDelivery, SweptDelivery } from '../
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { decodeEvent, EVENT_FIELDS } from './event-row.ts'
-import { asBigInt, asId, asNumber, asText, asTextOrNull, IDS, idList, NOW, sqlText } from './sql-text.ts'
+import {
+  asBigInt,
+  asId,
+  asNumber,
+  asText,
+  asTextOrNull,
+  IDS,
+  idList,
+  NOW,
+  sqlText,
+  UNCLAIMED,
+} from './sql-text.ts'
 
 /** A lane is one of 64 bits. An integer parameter keeps the text the same for every set of lanes. */
 export const laneMask = (lanes: readonly number[] | null): bigint => {
@@ -73,16 +84,18 @@ const FRESH = sqlText((t) =>
   bounded(
     t,
     'seq',
-    `destination = ? AND status = 0 AND seq > ? AND available_at BETWEEN ${NOW} - ? AND ${NOW} AND ${IN_LANES}`,
+    `destination = ? AND status = 0 AND seq > ? AND available_at >= ${NOW} - ? AND ${UNCLAIMED} AND ${IN_LANES}`,
   ),
 )
 
 /** Longer than any clock goes back. */
 const EVER_MS = Number.MAX_SAFE_INTEGER
 
+/** Only rows under a claim, and after a clock was set back, are more than their entry in the index. */
 const SWEEP = sqlText(
-  (t) => `SELECT id, seq FROM ${t.deliveries}
-WHERE destination = ? AND status = 0 AND seq > ? AND seq <= ? AND available_at <= ${NOW} AND ${IN_LANES}
+  (t) => `SELECT id, seq FROM ${t.deliveries} AS d
+WHERE destination = ? AND status = 0 AND seq > ? AND seq <= ? AND ${IN_LANES}
+  AND (available_at <= ${NOW} OR EXISTS (SELECT 1 FROM ${t.deliveries} AS c WHERE c.id = d.id AND c.token IS NULL))
 ORDER BY seq LIMIT ?`,
 )
 
@@ -107,7 +120,7 @@ const OUTLOOK = sqlText(
 const BY_IDS = sqlText(
   (t) => `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, 1, ${EVENT_FIELDS}
 FROM ${t.deliveries} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id
-WHERE d.id IN ${IDS} AND d.destination = ? AND d.status = 0 AND d.available_at <= ${NOW}
+WHERE d.id IN ${IDS} AND d.destination = ? AND d.status = 0 AND ${UNCLAIMED}
 ORDER BY d.seq`,
 )
 

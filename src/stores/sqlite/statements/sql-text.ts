@@ -5,6 +5,12 @@ import type { Tables } from '../../sql/identifiers.ts'
 /** The database's clock in milliseconds; one value within a statement. */
 export const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
 
+/**
+ * Of a pending row: nobody has it under a hot claim. Without one it may go whatever its time says, because a clock
+ * that was set back would hide it, and a row that came after it would overtake it.
+ */
+export const UNCLAIMED = `(token IS NULL OR available_at <= ${NOW})`
+
 /** Texts are built once per prefix, so that preparing finds the very same string again. */
 export const sqlText = (build: (tables: Tables) => string): ((tables: Tables) => string) => {
   const built = new WeakMap<Tables, string>()

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict'
 import { Inapplicable } from '../publishing-fixture.ts'
-import { idsOf, LONG_MS, type Topic } from '../store-fixture.ts'
+import { idsOf, LONG_MS, type StoreFixture, type Topic } from '../store-fixture.ts'
 
 /** Two to the power of 53, where a double can no longer count by one. */
 const UNSAFE = 9_007_199_254_740_992n
+
+const setBack = async ({ harness }: StoreFixture): Promise<void> => {
+  if (harness.setBack) await harness.setBack(LONG_MS)
+  else if (harness.advance) await harness.advance(-LONG_MS)
+  else throw new Inapplicable('nobody can turn back the clock of this database')
+}
 
 export const clockTopic: Topic = {
   title: 'clocks and large numbers',
@@ -39,18 +45,43 @@ export const clockTopic: Topic = {
     },
 
     '[26] a clock that steps back neither hides pending rows nor ends a lease': async (t) => {
-      if (!t.harness.advance) throw new Inapplicable('nobody can turn back the clock of this database')
       const me = await t.worker({ leaseMs: 60_000 })
       const pending = await t.publish()
       const released = await t.publish({ token: 'a'.repeat(8) + t.newId().slice(8) })
       const retrying = await t.publish()
       await t.retry(retrying, me.right, { delayMs: 1_000 })
       await t.release(released, { kind: 'token', token: released.delivery.token! })
-      await t.harness.advance(-LONG_MS)
+      await setBack(t)
       assert.deepEqual(await t.readableIds(), idsOf([pending, released]))
       const { nextDueInMs } = await t.read()
       assert.ok(nextDueInMs !== null && nextDueInMs <= LONG_MS + 1_000, 'the stall is bounded by the step')
       assert.equal((await t.store.lanes.survey(me.id, ['alpha'])).alive, true)
+    },
+
+    '[26] a clock that steps back lets nobody overtake what is pending already': async (t) => {
+      const me = await t.worker()
+      const early = await t.publish({ key: 'k' })
+      const { fresh } = await t.read()
+      await setBack(t)
+      const late = await t.publish({ key: 'k' })
+      assert.deepEqual(await t.readableIds(), idsOf([early, late]))
+      const swept = await t.read({ after: fresh[0]!.seq, sweep: true })
+      assert.deepEqual(
+        swept.swept!.map((row) => row.id),
+        idsOf([early]),
+      )
+      assert.equal((await t.store.queue.readByIds('alpha', idsOf([early]))).length, 1)
+      const heads = await t.store.queue.claim(me.id, idsOf([early, late]), 10)
+      assert.deepEqual(
+        heads.map((head) => head.ahead),
+        [[], idsOf([early])],
+      )
+      await t.retry(early, me.right)
+      const waiting = await t.publish({ key: 'k' })
+      await setBack(t)
+      const ids = idsOf([late, waiting])
+      const held = await t.store.queue.hold(me.id, 'alpha', ids)
+      assert.deepEqual([...held].sort(), [...ids].sort(), 'what cannot be sent can be held')
     },
 
     '[27] times keep their milliseconds': async (t) => {
