@@ -13,6 +13,7 @@ export const GO_WITH_PARTITIONS = [
   'dead deliveries have a retention of their own, or none',
   'discarded deliveries are counted apart',
   '[42] one step of cleaning is bounded and says that there is more',
+  'a step with a shorter retention passes over nothing that an earlier step had to leave',
   'a settle that is repeated after the cleaning is lost and changes nothing',
 ].map((test) => ({ test, reason: 'finished rows go with their partition' }))
 

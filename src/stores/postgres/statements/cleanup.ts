@@ -125,13 +125,15 @@ export interface CleanupMark {
   readonly finished: string
   readonly id: string
   readonly others: string
+  /** The longest retention that anything before the marks was looked at with: a shorter one begins anew. */
+  readonly olderThanMs: number
 }
 
-export const NO_MARK: CleanupMark = { finished: FIRST_ID, id: FIRST_ID, others: '-infinity' }
+export const NO_MARK: CleanupMark = { finished: FIRST_ID, id: FIRST_ID, others: '-infinity', olderThanMs: 0 }
 
 interface Walked {
   readonly ids: readonly string[]
-  readonly mark: Omit<CleanupMark, 'finished'>
+  readonly mark: Pick<CleanupMark, 'id' | 'others'>
   readonly more: boolean
 }
 
@@ -172,16 +174,17 @@ const walkEvents = async (
 const remove = async (session: Session, sql: string, ids: readonly string[]): Promise<number> =>
   ids.length === 0 ? 0 : (await session.rows(sql, [idList(ids)])).length
 
-/** `from` has the tables that rows are removed from; `mark` is where the last step's walk ended. */
+/** `from` has the tables that rows are removed from; `lastMark` is where the last step's walk ended. */
 export const cleanup = (
   db: PostgresDatabase,
   t: PostgresTables,
   from: PostgresTables,
   request: CleanupRequest,
-  mark: CleanupMark,
+  lastMark: CleanupMark,
 ): Promise<{ readonly result: CleanupResult; readonly mark: CleanupMark }> =>
   db.transaction(async (session) => {
     const { limit, doneOlderThanMs, deadOlderThanMs } = request
+    const mark = doneOlderThanMs < lastMark.olderThanMs ? NO_MARK : lastMark
     await session.rows(ALONE(t))
     const finished = await removeFinished(session, from, request, mark)
     const dead = deadOlderThanMs === null ? [] : await session.rows(DEAD(t), [deadOlderThanMs, limit])
@@ -207,6 +210,11 @@ export const cleanup = (
       finished.more || [dead.length, dedup].some((count) => count >= limit) || (walked?.more ?? true)
     return {
       result: { done, discarded: finished.gone.length - done, dead: dead.length, events, dedup, more },
-      mark: { ...mark, ...walked?.mark, finished: finished.mark },
+      mark: {
+        ...mark,
+        ...walked?.mark,
+        finished: finished.mark,
+        olderThanMs: Math.max(mark.olderThanMs, doneOlderThanMs),
+      },
     }
   })

@@ -100,6 +100,15 @@ export const maintenanceTopic: Topic = {
       for (const one of all) assert.equal(await t.store.inspection.event(one.event.id), null)
     },
 
+    'a step with a shorter retention passes over nothing that an earlier step had to leave': async (t) => {
+      const me = await t.worker()
+      const all = await t.publishMany(3)
+      await t.settle(all.map((one) => t.settlement(one, me.right, { kind: 'done' })))
+      assert.equal((await cleanup(t, { doneOlderThanMs: 30_000, limit: 2 })).done, 0)
+      const { done, events, more } = await cleanup(t)
+      assert.deepEqual([done, events, more], [3, 3, false])
+    },
+
     '[43] the retention counts from the end of the delivery, not from its creation': async (t) => {
       const me = await t.worker()
       const old = await t.publish()
