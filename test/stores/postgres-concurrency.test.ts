@@ -181,6 +181,29 @@ describe('declarations', () => {
   })
 })
 
+describe('the reconciler', () => {
+  it('does not pass an open transaction, not even the newest one', async () => {
+    const { t } = world
+    const { registry } = t.store
+    await t.declare('alpha')
+    await t.declare('beta')
+    // The one that commits is older than the open one, but its position is behind that one's.
+    const [older, open] = [await t.begin(), await t.begin()]
+    const [seen, missed] = [t.prepare({ routesVersion: 1 }), t.prepare({ routesVersion: 1 })]
+    await (older.tx as pg.ClientBase).query('SELECT pg_current_xact_id()')
+    await t.publishIn(open.tx, missed)
+    await t.publishIn(older.tx, seen)
+    await older.commit()
+    for (let round = 0; round < 3; round++) {
+      const { scannedTo } = await registry.findUnreconciled('beta', 10)
+      await registry.reconcile('beta', [], scannedTo)
+    }
+    await open.commit()
+    const { events } = await registry.findUnreconciled('beta', 10)
+    expect(events.map(({ id }) => id)).toContain(missed.event.id)
+  })
+})
+
 describe('cleaning', () => {
   /** A step of cleaning that has removed what is old and waits, before it commits, for a key that somebody has. */
   const cleaningUnderWay = async () => {

@@ -1,7 +1,8 @@
 /**
- * Where a sweep may begin. Behind the mark no row can appear by a late commit any more: every transaction that
- * was open when the cursor stood there has ended. Rows can still become pending there in other ways (a claim
- * that runs out, an operator's act), so a full sweep comes now and then, as often as its cost allows.
+ * Where a sweep may begin. Behind the mark rows hardly ever appear by a late commit any more: the transactions that
+ * were open when the cursor stood there have ended, but for those that were newer than all that had ended by then.
+ * Rows can also become pending there in other ways (a claim that runs out, an operator's act), so a full sweep comes
+ * now and then, as often as its cost allows.
  */
 import type { ReadResult } from '../spi/index.ts'
 

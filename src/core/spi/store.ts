@@ -231,7 +231,7 @@ export interface ReadResult {
   /** There are scheduled rows of these lanes whose time has come: `activate` gives them their place. */
   readonly activatable: boolean
   /**
-   * Numbers of transactions as this read saw them: all below `oldest` had ended, none from `next` on had begun.
+   * Numbers of transactions as this read saw them: all below `oldest` had ended, none from `next` on had.
    * Null when the database does not tell.
    */
   readonly snapshot: { readonly oldest: bigint; readonly next: bigint } | null

@@ -14,17 +14,19 @@ import type { PostgresTables } from '../tables.ts'
 import { lastSeq } from './registry.ts'
 import { asBigInt, asNumber, asText, asTextOrNull, isTrue, sqlText } from './sql-text.ts'
 
-/** The last position, and which transactions were open when it was asked for. */
-const DRAWN = sqlText(
-  (t) =>
-    `SELECT ${lastSeq(t)}, pg_snapshot_xmin(pg_current_snapshot())::text, pg_snapshot_xmax(pg_current_snapshot())::text`,
-)
+const DRAWN = sqlText((t) => `SELECT ${lastSeq(t)}`)
 
-/** Prepared transactions have locks and no process. */
+/**
+ * Whoever drew a position before has an older number than ours. The snapshot would not tell: its upper end is the
+ * newest transaction that has ended, and one that is open may be newer.
+ */
+const NUMBER = 'SELECT pg_current_xact_id()::text'
+
+/** Whether somebody writes, and the oldest transaction that is open. Prepared ones have locks and no process. */
 const WRITERS = sqlText(
   (
     t,
-  ) => `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND relation = '${t.events}'::regclass
+  ) => `SELECT pg_snapshot_xmin(pg_current_snapshot())::text, EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND relation = '${t.events}'::regclass
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid())`,
 )
@@ -57,7 +59,8 @@ const MARK = sqlText((t) => `SELECT reconciled_to FROM ${t.destinations} WHERE n
 
 interface Note {
   readonly drawn: bigint
-  readonly next: bigint
+  /** All transactions that can have drawn it have this number or a lower one. */
+  readonly number: bigint
 }
 
 /** Answers that are waited for; the newest ones, because older ones are overtaken by them. */
@@ -94,20 +97,22 @@ export class Unreconciled {
   }
 
   async #settledUpTo(): Promise<bigint> {
-    const [[answer = []] = [], [[writers] = []] = []] = await this.#db.script([
+    const answers = await this.#db.script([
       { sql: DRAWN(this.#tables), params: [] },
       { sql: WRITERS(this.#tables), params: [] },
+      { sql: NUMBER, params: [] },
     ])
-    const [drawn, oldest, next] = [asBigInt(answer[0]), asBigInt(answer[1]), asBigInt(answer[2])]
+    const [[last] = [], [open, writers] = [], [own] = []] = answers.map(([row]) => row ?? [])
+    const [drawn, oldest, number] = [asBigInt(last), asBigInt(open), asBigInt(own)]
     if (!isTrue(writers)) {
       this.#notes = []
       this.#settled = drawn
       return drawn
     }
     for (const note of this.#notes)
-      if (note.next <= oldest && note.drawn > this.#settled) this.#settled = note.drawn
-    const waiting = this.#notes.filter((note) => note.next > oldest)
-    this.#notes = waiting.length < MAX_NOTES ? [...waiting, { drawn, next }] : waiting
+      if (note.number < oldest && note.drawn > this.#settled) this.#settled = note.drawn
+    const waiting = this.#notes.filter((note) => note.number >= oldest)
+    this.#notes = waiting.length < MAX_NOTES ? [...waiting, { drawn, number }] : waiting
     return this.#settled
   }
 }
