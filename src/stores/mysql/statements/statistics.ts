@@ -1,22 +1,45 @@
 /** Per-minute figures for charts, and the duties that one worker at a time does. */
 import type { Tables } from '../../sql/identifiers.ts'
+import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { MysqlDatabase } from '../database.ts'
 import { fenceExpired } from './lanes.ts'
 import { lockWorkers, NOW, one } from './sql-text.ts'
 
 const MINUTE = `TIMESTAMPDIFF(MINUTE, '1970-01-01', ${NOW})`
 
-/** The running minute is written over and over until it has passed, so any rhythm of calls will do. */
-export const recordStatistics = async (db: MysqlDatabase, t: Tables, keepMinutes: number): Promise<void> => {
-  const finished = (status: number): string =>
-    `(SELECT COUNT(*) FROM ${t.finished} AS f WHERE f.finished_at >= m.starts AND f.destination = n.name AND f.status = ${status})`
+/** Minutes that nobody recorded are made up for, as long as they are not longer ago than this. */
+const MOST_MINUTES = 60
+
+const AT = (minute: string): string => `TIMESTAMPADD(MINUTE, ${minute}, '1970-01-01')`
+
+/**
+ * What finished is counted from the last recorded minute on, because that one went on after it was recorded. It never
+ * becomes less: what was counted may be cleaned up by now.
+ */
+const recordFinished = (t: Tables): SqlStatement => {
+  const last = `(SELECT MAX(s.minute) FROM ${t.stats} AS s WHERE s.minute > 0 AND s.minute < ${MINUTE})`
+  const from = `GREATEST(COALESCE(${last}, ${MINUTE}), ${MINUTE} - ${MOST_MINUTES})`
+  return one(`INSERT INTO ${t.stats} (minute, destination, done, discarded, failed, pending, dead)
+SELECT n.* FROM (
+  SELECT TIMESTAMPDIFF(MINUTE, '1970-01-01', f.finished_at) AS minute, f.destination, SUM(f.status = 1) AS done, SUM(f.status = 4) AS discarded, 0, 0 AS p, 0 AS d
+  FROM ${t.finished} AS f FORCE INDEX (by_finish) WHERE f.finished_at >= ${AT(from)} GROUP BY 1, 2
+) AS n
+ON DUPLICATE KEY UPDATE done = GREATEST(${t.stats}.done, VALUES(done)), discarded = GREATEST(${t.stats}.discarded, VALUES(discarded))`)
+}
+
+/** What is unfinished cannot be known later, so it is that of the last call in a minute. */
+const recordUnfinished = (t: Tables): SqlStatement => {
   const unfinished = (states: string): string =>
     `(SELECT COUNT(*) FROM ${t.deliveries} AS d WHERE d.destination = n.name AND d.state IN (${states}))`
+  return one(`INSERT INTO ${t.stats} (minute, destination, done, discarded, failed, pending, dead)
+SELECT ${MINUTE}, n.name, 0, 0, ${unfinished('2')}, ${unfinished('0')}, ${unfinished('3, 7, 8')} FROM ${t.destinations} AS n WHERE TRUE
+ON DUPLICATE KEY UPDATE failed = VALUES(failed), pending = VALUES(pending), dead = VALUES(dead)`)
+}
+
+export const recordStatistics = async (db: MysqlDatabase, t: Tables, keepMinutes: number): Promise<void> => {
   await db.script([
-    one(`INSERT INTO ${t.stats} (minute, destination, done, discarded, failed, pending, dead)
-SELECT m.minute, n.name, ${finished(1)}, ${finished(4)}, ${unfinished('2')}, ${unfinished('0')}, ${unfinished('3, 7, 8')}
-FROM (SELECT ${MINUTE} AS minute, TIMESTAMPADD(MINUTE, ${MINUTE}, '1970-01-01') AS starts) AS m CROSS JOIN ${t.destinations} AS n WHERE TRUE
-ON DUPLICATE KEY UPDATE done = VALUES(done), discarded = VALUES(discarded), failed = VALUES(failed), pending = VALUES(pending), dead = VALUES(dead)`),
+    recordFinished(t),
+    recordUnfinished(t),
     one(`DELETE FROM ${t.stats} WHERE minute > 0 AND minute < ${MINUTE} - ?`, [keepMinutes]),
   ])
 }

@@ -52,13 +52,16 @@ const WORKERS = sqlText(
   AND NOT EXISTS (SELECT 1 FROM ${t.lanes} AS l WHERE l.worker_id = ${t.workers}.id)`,
 )
 
+const orphans = (t: Tables, status: 0 | 5): string =>
+  `SELECT u.id FROM ${t.deliveries} AS u WHERE u.destination = '*' AND u.status = ${status}
+    AND NOT EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id)`
+
 /** An unrouted row without its event can never be expanded; dead it is at least seen. */
 const ORPHANS = sqlText(
   (
     t,
   ) => `UPDATE ${t.deliveries} SET status = 3, token = NULL, settled_at = ${NOW}, settled_by = 'cleanup' WHERE id IN (
-  SELECT u.id FROM ${t.deliveries} AS u WHERE u.destination = '*' AND u.status = 0
-    AND NOT EXISTS (SELECT 1 FROM ${t.events} AS e WHERE e.id = u.event_id) LIMIT ?)`,
+  ${orphans(t, 0)} UNION ALL ${orphans(t, 5)} LIMIT ?)`,
 )
 
 interface Walked {

@@ -6,18 +6,33 @@ import { NOW, sqlText } from './sql-text.ts'
 
 const MINUTE_MS = 60_000
 
-/** The running minute is written over and over until it has passed, so any rhythm of calls will do. */
-const RECORD = sqlText(
+/** Minutes that nobody recorded are made up for, as long as they are not longer ago than this. */
+const MOST_MINUTES = 60
+
+const THIS_MINUTE = `${NOW} / ${MINUTE_MS} * ${MINUTE_MS}`
+
+/**
+ * What finished is counted from the last recorded minute on, because that one went on after it was recorded. It never
+ * becomes less: what was counted may be cleaned up by now.
+ */
+const FINISHED = sqlText(
   (t) => `INSERT INTO ${t.stats} (minute, destination, done, discarded, failed, pending, dead)
-SELECT m.at, n.name,
-  (SELECT count(*) FROM ${t.finished} WHERE finished_at >= m.at AND destination = n.name AND status = 1),
-  (SELECT count(*) FROM ${t.finished} WHERE finished_at >= m.at AND destination = n.name AND status = 4),
+SELECT finished_at / ${MINUTE_MS} * ${MINUTE_MS}, destination, sum(status = 1), sum(status = 4), 0, 0, 0 FROM ${t.finished}
+WHERE finished_at >= max(${THIS_MINUTE} - ${MOST_MINUTES * MINUTE_MS},
+  coalesce((SELECT max(minute) FROM ${t.stats} WHERE minute > 0 AND minute < ${THIS_MINUTE}), ${THIS_MINUTE}))
+GROUP BY 1, 2
+ON CONFLICT (minute, destination) DO UPDATE SET done = max(done, excluded.done), discarded = max(discarded, excluded.discarded)`,
+)
+
+/** What is unfinished cannot be known later, so it is that of the last call in a minute. */
+const UNFINISHED = sqlText(
+  (t) => `INSERT INTO ${t.stats} (minute, destination, done, discarded, failed, pending, dead)
+SELECT ${THIS_MINUTE}, n.name, 0, 0,
   (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status IN (2, 5) AND status = 2),
   (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status = 0),
   (SELECT count(*) FROM ${t.deliveries} WHERE destination = n.name AND status = 3)
-FROM (SELECT ${NOW} / ${MINUTE_MS} * ${MINUTE_MS} AS at) AS m CROSS JOIN ${t.destinations} AS n WHERE true
-ON CONFLICT (minute, destination) DO UPDATE SET done = excluded.done, discarded = excluded.discarded,
-  failed = excluded.failed, pending = excluded.pending, dead = excluded.dead`,
+FROM ${t.destinations} AS n WHERE true
+ON CONFLICT (minute, destination) DO UPDATE SET failed = excluded.failed, pending = excluded.pending, dead = excluded.dead`,
 )
 
 const FORGET = sqlText(
@@ -25,7 +40,8 @@ const FORGET = sqlText(
 )
 
 export const recordStatistics = (c: SqliteConnection, t: Tables, keepMinutes: number): void => {
-  c.rows(RECORD(t))
+  c.rows(FINISHED(t))
+  c.rows(UNFINISHED(t))
   c.rows(FORGET(t), [keepMinutes])
 }
 
