@@ -2,6 +2,7 @@
 import mysql from 'mysql2/promise'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { idsOf, OPERATOR } from '../../src/testing/suites/store-fixture.ts'
+import { runByHand } from './mysql-harness.ts'
 import { createWorld, hex, SERVERS, untilWaiting, type World } from './mysql-words.ts'
 import { serverUrl } from './servers.ts'
 
@@ -216,6 +217,50 @@ describe.each(SERVERS)('%s', (server) => {
     const unrouted = await queue.readUnrouted(10)
     const { events } = await registry.findUnreconciled('beta', 10)
     expect([...unrouted.map(({ eventId }) => eventId), ...events.map(({ id }) => id)]).toEqual([event.id])
+  })
+
+  it('the very first declaration waits for an expansion, too', async () => {
+    const { t } = world
+    const me = await t.worker()
+    const { delivery } = await t.publish({ destination: '*', routesVersion: 0 })
+    await lockDelivery(delivery.id)
+    const expansions = [{ unroutedId: delivery.id, deliveries: [] }]
+    const expanded = t.store.queue.expand({ workerId: me.id, registryVersion: 0, expansions })
+    await untilWaiting(world)
+    const declared = t.declare('beta')
+    await untilWaiting(world, 2)
+    await commit()
+    expect(await expanded).toBe(true)
+    await declared
+  })
+
+  it('a statement that waits between drawing its numbers and writing its rows is not passed over', async () => {
+    const { t } = world
+    const { registry } = t.store
+    await t.declare('alpha')
+    await t.declare('beta')
+    const [taken, missed] = [t.prepare({ routesVersion: 1 }), t.prepare({ routesVersion: 1 })]
+    // Somebody is just using the id of the first event.
+    await world.hand.query(`START TRANSACTION;
+INSERT INTO ${world.table('events')} (id, type, version, occurred_at, created_at, routes_version, size, content_type, payload)
+VALUES (${hex(taken.event.id)}, 't', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 9, 1, 'application/json', '1')`)
+    const both = [taken, missed]
+    const inserted = t.insert({
+      events: both.map(({ event }) => event),
+      deliveries: both.map(({ delivery }) => delivery),
+    })
+    await untilWaiting(world)
+    const seen = await t.publish({ routesVersion: 1 })
+    await runByHand(
+      server,
+      `UPDATE ${world.table('events')} SET created_at = created_at - INTERVAL 10 SECOND WHERE id = ${hex(seen.event.id)}`,
+    )
+    const { scannedTo } = await registry.findUnreconciled('beta', 10)
+    await registry.reconcile('beta', [], scannedTo)
+    await world.hand.query('ROLLBACK')
+    await inserted
+    const { events } = await registry.findUnreconciled('beta', 10)
+    expect(events.map(({ id }) => id)).toContain(missed.event.id)
   })
 
   it('what was stored after a destination was declared reaches it, also when the clock has stepped back', async () => {

@@ -19,8 +19,11 @@ import {
   TEXT,
 } from './sql-text.ts'
 
-/** Longer than a statement takes from drawing its numbers to writing its last row. */
-const DRAWN_MS = 5_000
+/**
+ * Longer than a statement takes from drawing its numbers to writing its last row. In between it may wait for a row
+ * that somebody else has, which servers let it do for 50 seconds by default.
+ */
+const DRAWN_MS = 60_000
 
 interface Mark {
   readonly version: number

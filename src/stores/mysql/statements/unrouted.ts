@@ -58,6 +58,11 @@ export const expand = async (db: MysqlDatabase, t: Tables, request: ExpandReques
   const list = idList(request.expansions.map(({ unroutedId }) => unroutedId))
   const [, asked] = await db
     .atomic([
+      // The first declaration of all makes the row; until then there is nothing to wait at.
+      one(
+        `INSERT IGNORE INTO ${t.lanes} (destination, lane) SELECT ${REGISTRY_LOCK} FROM (SELECT 1) AS x
+WHERE NOT EXISTS (SELECT 1 FROM ${t.lanes} AS l WHERE (l.destination, l.lane) = (${REGISTRY_LOCK}))`,
+      ),
       // Before the worker's own row, which must not be locked while somebody is waited for.
       one(`SELECT 1 FROM ${t.lanes} WHERE (destination, lane) = (${REGISTRY_LOCK}) LOCK IN SHARE MODE`),
       lockWorkers(t, [request.workerId]),
