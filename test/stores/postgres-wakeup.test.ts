@@ -1,4 +1,6 @@
 /** LISTEN and NOTIFY between two stores, over a connection that may be lost, and not through a pooler. */
+import { type AddressInfo, connect, createServer } from 'node:net'
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { postgresStore } from '../../src/stores/postgres/index.ts'
 import { createWorld, type World } from './postgres-words.ts'
@@ -97,6 +99,29 @@ describe('wake-ups', () => {
     expect(lines.filter(({ message }) => message.includes('direct connection')).length).toBe(1)
     await stop()
     await store.close()
+  })
+
+  it('do not keep a start waiting for a server that takes the connection and says nothing', async () => {
+    let silent = false
+    const proxy = createServer((socket) => {
+      if (silent) return
+      const { hostname, port } = new URL(world.url)
+      socket.pipe(connect(Number(port), hostname)).pipe(socket)
+    })
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+    const url = new URL(world.url)
+    url.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    const pool = new pg.Pool({ connectionString: url.href })
+    const store = postgresStore({ pool, schema: world.schema, queryTimeoutMs: 1_000 })
+    const lines: LogLine[] = []
+    await store.open(testContext(lines))
+    silent = true
+    const stop = await store.wakeup!.listen(() => undefined)
+    expect(lines.map(({ message }) => message).join()).toContain('listens for wake-ups was lost')
+    await stop()
+    await store.close()
+    await pool.end()
+    proxy.close()
   })
 
   it('do not need a server that is there', async () => {

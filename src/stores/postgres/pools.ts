@@ -21,40 +21,48 @@ const OWN_CONNECTIONS = 4
 /** A place that takes the connection and says nothing is given up after this. */
 const CONNECT_TIMEOUT_MS = 10_000
 
+interface PoolSettings {
+  readonly connectionTimeoutMillis?: number
+  readonly keepAlive?: boolean
+}
+
 /** What a pool of pg says of itself. */
 interface KnownPool extends Pool {
-  readonly options?: { readonly connectionTimeoutMillis?: number; readonly keepAlive?: boolean }
+  readonly options?: PoolSettings
   readonly Client?: unknown
 }
+
+export const connectTimeoutMs = ({ queryTimeoutMs }: ResolvedPostgresOptions): number =>
+  Math.min(CONNECT_TIMEOUT_MS, queryTimeoutMs)
+
+/** The settings of a pool for one more connection, which does not wait for ever where the application's would. */
+export const settingsLike = (options: PoolSettings, timeoutMs: number): object =>
+  // The password is not enumerable, so that it is not printed by accident.
+  Object.assign(Object.defineProperties({}, Object.getOwnPropertyDescriptors(options)), {
+    connectionTimeoutMillis: options.connectionTimeoutMillis || timeoutMs,
+    keepAlive: options.keepAlive ?? true,
+  })
 
 /** Another one with the same settings; null where the pool does not say how it was made, or pg is out of reach. */
 const poolLike = async (
   { options, Client }: KnownPool,
   max: number,
-  connectTimeoutMs: number,
+  timeoutMs: number,
 ): Promise<Pool | null> => {
   if (typeof options !== 'object' || options === null) return null
   const driver = await loadDriver().catch(() => null)
   if (driver === null) return null
-  // The password is not enumerable, so that it is not printed by accident.
-  const settings = Object.defineProperties({}, Object.getOwnPropertyDescriptors(options))
-  const changes = {
-    max,
-    min: 0,
-    connectionTimeoutMillis: options.connectionTimeoutMillis || connectTimeoutMs,
-    keepAlive: options.keepAlive ?? true,
-    ...(Client === undefined ? {} : { Client }),
-  }
-  return new driver.Pool(Object.assign(settings, changes))
+  const changes = { max, min: 0, ...(Client === undefined ? {} : { Client }) }
+  return new driver.Pool(Object.assign(settingsLike(options, timeoutMs), changes))
 }
 
 const fromAddress = async (
   { connectionString, poolSize }: { readonly connectionString: string; readonly poolSize: number },
-  connectTimeoutMs: number,
+  timeoutMs: number,
 ): Promise<Pools> => {
   const { Pool } = await loadDriver()
   const ofSize = (max: number): Pool =>
-    new Pool({ connectionString, max, connectionTimeoutMillis: connectTimeoutMs, keepAlive: true })
+    new Pool({ connectionString, max, connectionTimeoutMillis: timeoutMs, keepAlive: true })
   const reserved = Math.min(OWN_CONNECTIONS, Math.floor(poolSize / 2))
   const forStore = ofSize(reserved)
   const forTransactions = ofSize(poolSize - reserved)
@@ -62,11 +70,12 @@ const fromAddress = async (
   return { forStore, forTransactions, all, own: all }
 }
 
-export const openPools = async ({ source, queryTimeoutMs }: ResolvedPostgresOptions): Promise<Pools> => {
-  const connectTimeoutMs = Math.min(CONNECT_TIMEOUT_MS, queryTimeoutMs)
-  if (!('pool' in source)) return await fromAddress(source, connectTimeoutMs)
+export const openPools = async (options: ResolvedPostgresOptions): Promise<Pools> => {
+  const { source } = options
+  const timeoutMs = connectTimeoutMs(options)
+  if (!('pool' in source)) return await fromAddress(source, timeoutMs)
   const given = source.pool as Pool
-  const made = await poolLike(given, source.poolSize, connectTimeoutMs)
+  const made = await poolLike(given, source.poolSize, timeoutMs)
   if (made === null) return { forStore: given, forTransactions: given, all: [given], own: [] }
   return { forStore: made, forTransactions: given, all: [made, given], own: [made] }
 }

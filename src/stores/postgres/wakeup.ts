@@ -11,6 +11,7 @@ import {
   type PostgresPool,
   type PostgresSoleConnection,
 } from './driver.ts'
+import { connectTimeoutMs, settingsLike } from './pools.ts'
 import type { PostgresTables } from './tables.ts'
 
 const FIRST_PAUSE_MS = 500
@@ -61,14 +62,16 @@ type ClientSource = PostgresPool<PostgresConnection> & {
 /** Null: this pool does not say how it connects. */
 const newConnection = async (database: PostgresDatabase): Promise<PostgresSoleConnection | null> => {
   const { listen, source } = database.options
+  const timeoutMs = connectTimeoutMs(database.options)
   if (listen === false) return null
   if (listen === null && 'pool' in source) {
     const { Client, options } = source.pool as ClientSource
-    return Client === undefined || options === undefined ? null : new Client(options)
+    if (Client === undefined || options === undefined) return null
+    return new Client(settingsLike(options, timeoutMs))
   }
   const { connectionString } = listen ?? (source as { readonly connectionString: string })
   const { Client } = await loadDriver()
-  return new Client({ connectionString, keepAlive: true, connectionTimeoutMillis: CHECK_TIMEOUT_MS })
+  return new Client({ connectionString, keepAlive: true, connectionTimeoutMillis: timeoutMs })
 }
 
 class Listener {
