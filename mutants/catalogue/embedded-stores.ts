@@ -81,15 +81,15 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
   {
     name: 'sqlite-lane-mask-forgotten',
     file: at('read'),
-    find: 'available_at BETWEEN ${NOW} - ? AND ${NOW} AND ${IN_LANES}',
-    replace: 'available_at BETWEEN ${NOW} - ? AND ${NOW} AND (? IS NOT NULL)',
+    find: 'available_at >= ${NOW} - ? AND ${UNCLAIMED} AND ${IN_LANES}',
+    replace: 'available_at >= ${NOW} - ? AND ${UNCLAIMED} AND (? IS NOT NULL)',
     breaks: 'nobody reads lanes of others',
     hunters: [suite('read')],
   },
   {
     name: 'sqlite-hot-claim-read-by-others',
     file: at('read'),
-    find: 'AND available_at BETWEEN ${NOW} - ? AND ${NOW}',
+    find: 'AND available_at >= ${NOW} - ? AND ${UNCLAIMED}',
     replace: 'AND available_at >= ${NOW} - ?',
     breaks: 'a live claim is left alone',
     hunters: [suite('read'), suite('claims by id and hot claims')],

@@ -71,8 +71,8 @@ export const NETWORK_STORES: readonly Mutant[] = [
   {
     name: 'postgres-hold-without-lock',
     file: postgres('hold'),
-    find: 'LIMIT 1 FOR SHARE OF h) AS x',
-    replace: 'LIMIT 1) AS x',
+    find: 'AND status IN (2, 3, 6) FOR SHARE',
+    replace: 'AND status IN (2, 3, 6)',
     breaks: 'nothing is held by a row that is gone',
     hunters: [CONCURRENCY],
   },
