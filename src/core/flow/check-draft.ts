@@ -153,7 +153,17 @@ export interface DraftRules {
   readonly validateHeaders: boolean
 }
 
+/** What a getter or a proxy among the fields throws is a mistake in the draft, and said as one. */
 export const checkDraft = (draft: Draft, rules: DraftRules): CheckedDraft => {
+  try {
+    return readDraft(draft, rules)
+  } catch (error) {
+    if (error instanceof InvalidEventError) throw error
+    throw refuse('event', 'threw', 'has fields that throw when they are read', error)
+  }
+}
+
+const readDraft = (draft: Draft, rules: DraftRules): CheckedDraft => {
   if (typeof draft !== 'object' || draft === null) {
     throw refuse(
       'event',

@@ -35,6 +35,19 @@ export const reconcilerDuty = (
   },
 })
 
+/** For a cleanup that somebody asks for, also where no process looks after the tables. */
+export const reconcileAll = async (
+  store: Store,
+  newId: () => string,
+  added: (destination: string, count: number) => void,
+): Promise<void> => {
+  const { destinations } = await store.registry.load()
+  for (const destination of destinations) {
+    let more = true
+    while (more) more = await reconcile(store, destination, newId, added, new Map())
+  }
+}
+
 const reconcile = async (
   store: Store,
   destination: RegisteredDestination,
