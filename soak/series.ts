@@ -28,7 +28,7 @@ export const TOLERANCES: Readonly<Record<Group, Tolerance>> = {
   files: { share: 0.1, plus: 4 },
   tables: { share: 0.2, plus: MB / 4 },
   indexes: { share: 0.2, plus: MB / 4 },
-  rows: { share: 0.5, plus: 1_000 },
+  rows: { share: 0.3, plus: 1_000 },
   lag: { share: 0.5, plus: 250 },
 }
 

@@ -149,7 +149,7 @@ export const createOperator = (parts: OperatorParts): Operator => {
       const limit = boundedNumber('limit', given.limit ?? 10_000, [1, 1_000_000])
       await ready()
       let added = 0
-      await reconcileAll(store, newId, (_, count) => {
+      await reconcileAll(store, parts.newId, (_, count) => {
         added += count
       })
       if (added > 0) await changed()

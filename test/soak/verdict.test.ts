@@ -44,7 +44,7 @@ describe('flat', () => {
     ['tables', 'finished', MB, 4_096],
     ['indexes', 'deliveries_pkey', MB, 4_096],
     ['rows', 'dedup', 10, 10],
-    ['lag', 'oldest', 100, 3],
+    ['lag', 'oldest', 100, 10],
   ])('is not what leaks: %s of %s', (group, name, from, perSecond) => {
     const { flat, notFlat } = judged(series(group, name, (at) => from + perSecond * at))
     expect(flat).toBe(false)
