@@ -371,11 +371,9 @@ export class Engine implements HotIntake {
     if (options.partitionIntervalMs > 0 && store.maintenance.partitions !== undefined)
       duties.push(partitionsDuty(store, options, logger))
     if (options.pendingIntervalMs > 0) duties.push(pendingDuty(store, options, metrics))
-    for (const duty of duties) {
-      const loop = new DutyLoop(duty, parts)
-      this.#duties.push(loop)
-      loop.start()
-    }
+    const loops = duties.map((duty) => new DutyLoop(duty, parts))
+    this.#duties.push(...loops)
+    for (const loop of loops) loop.start()
   }
 
   /** An operator's settings in the registry win over what the code says. */
