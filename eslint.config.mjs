@@ -31,7 +31,7 @@ const worldlySyntax = [
 ]
 
 export default tseslint.config(
-  { ignores: ['**/node_modules/', '**/dist/', '.cache/', '.services/', '.chaos/', 'coverage/'] },
+  { ignores: ['**/node_modules/', '**/dist/', '.cache/', '.services/', '.chaos/', '.soak/', 'coverage/'] },
   {
     files: ['**/*.ts'],
     languageOptions: {

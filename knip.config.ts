@@ -13,7 +13,7 @@ const config: KnipConfig = {
     'chaos/{crew/sink,crew/member,nemesis/main,checker/main}.ts',
     'test/nodes/**/*.ts',
   ],
-  project: ['{src,test,scripts,demo,bench,simulator,chaos,mutants}/**/*.{ts,mjs}'],
+  project: ['{src,test,scripts,demo,bench,simulator,chaos,soak,fuzz,mutants}/**/*.{ts,mjs}'],
   ignoreExportsUsedInFile: true,
   // scripts/check.ts runs it by its other name, attw.
   // graphile-worker and pg-boss are installed by bench/peers alone.

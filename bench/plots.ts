@@ -1,4 +1,5 @@
 /** Plots of a run as SVG, written by hand: bars from zero with the spread of the runs, and every value in figures. */
+import { count, framed, linearScale, logarithmicScale, type Scale, text } from '../scripts/svg.ts'
 import type { BenchResult, BySubject, Figure } from './peers/result.ts'
 import { SUBJECT_NAMES, type SubjectName } from './peers/subject.ts'
 import { SUBJECT_LABELS } from './tables.ts'
@@ -47,41 +48,8 @@ const GAP = 6
 const GROUP_TITLE = 24
 const GROUP_GAP = 14
 const BOTTOM = 34
-const TICKS = 5
 
-const escaped = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
-
-const count = (value: number): string => Math.round(value).toLocaleString('en-US')
-
-interface Scale {
-  x(value: number): number
-  readonly ticks: readonly number[]
-}
-
-/** The next of 1, 2 or 5 times a power of ten. */
-const niceStep = (rough: number): number => {
-  const power = 10 ** Math.floor(Math.log10(rough))
-  return ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10) * power
-}
-
-const linearScale = (highest: number): Scale => {
-  const step = niceStep(highest / TICKS)
-  const end = Math.ceil(highest / step) * step
-  const ticks = Array.from({ length: Math.round(end / step) + 1 }, (_, i) => i * step)
-  return { x: (value) => LEFT + (value / end) * (WIDTH - LEFT - RIGHT), ticks }
-}
-
-const logarithmicScale = (lowest: number, highest: number): Scale => {
-  const from = Math.floor(Math.log10(lowest))
-  const to = Math.max(from + 1, Math.ceil(Math.log10(highest)))
-  const ticks = Array.from({ length: to - from + 1 }, (_, i) => 10 ** (from + i))
-  const share = (value: number): number => (Math.log10(Math.max(value, 10 ** from)) - from) / (to - from)
-  return { x: (value) => LEFT + share(value) * (WIDTH - LEFT - RIGHT), ticks }
-}
-
-const text = (x: number, y: number, content: string, attributes = ''): string =>
-  `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${attributes}>${escaped(content)}</text>`
+const RANGE = [LEFT, WIDTH - RIGHT] as const
 
 const drawBar = (
   { label, figure, colour }: Bar,
@@ -95,7 +63,7 @@ const drawBar = (
   if (median === null || min === null || max === null) {
     return `${name}${text(LEFT + 6, middle + 4, figure.reason ?? 'not measured', 'fill="#667" font-style="italic"')}`
   }
-  const [start, end, low, high] = [LEFT, scale.x(median), scale.x(min), scale.x(max)]
+  const [start, end, low, high] = [LEFT, scale.at(median), scale.at(min), scale.at(max)]
   const spread =
     figure.runs.length < 2
       ? ''
@@ -113,7 +81,7 @@ const scaleOf = ({ groups, logarithmic }: Chart): Scale => {
   const figures = groups.flatMap(({ bars }) => bars.map(({ figure }) => figure))
   const highest = Math.max(1e-3, ...figures.map(({ max }) => max ?? 0))
   const lowest = Math.min(highest, ...figures.flatMap(({ min }) => (min === null || min <= 0 ? [] : [min])))
-  return logarithmic ? logarithmicScale(lowest, highest) : linearScale(highest)
+  return logarithmic ? logarithmicScale(lowest, highest, RANGE) : linearScale(highest, RANGE)
 }
 
 const draw = (chart: Chart, footer: string): string => {
@@ -134,20 +102,12 @@ const draw = (chart: Chart, footer: string): string => {
   const bottom = y - GROUP_GAP
   const height = bottom + BOTTOM + 18
   const grid = scale.ticks.map((tick) => {
-    const x = scale.x(tick).toFixed(1)
+    const x = scale.at(tick).toFixed(1)
     const line = `<path d="M${x} ${TOP - 6}V${bottom}" stroke="#dfe3e8"/>`
     return `${line}${text(Number(x), bottom + 16, chart.format(tick), 'text-anchor="middle" fill="#556"')}`
   })
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" font-family="system-ui, sans-serif" font-size="13" fill="#1c2530" role="img">
-<title>${escaped(chart.title)}</title>
-<rect width="${WIDTH}" height="${height}" fill="#ffffff"/>
-${text(16, 28, chart.title, 'font-size="17" font-weight="700"')}
-${text(16, 49, chart.subtitle, 'fill="#445"')}
-${grid.join('\n')}
-${parts.join('\n')}
-${text(16, height - 9, footer, 'font-size="11" fill="#667"')}
-</svg>
-`
+  const { title, subtitle } = chart
+  return framed({ title, subtitle, footer, width: WIDTH, height }, [...grid, ...parts])
 }
 
 const subjectBars = <T>(of: BySubject<T>, figure: (value: T) => Figure | undefined): Bar[] =>

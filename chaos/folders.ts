@@ -3,24 +3,28 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { ROOT } from '../scripts/run.ts'
 import { FILES, type RunFacts } from './logs.ts'
+import type { Regime } from './regime.ts'
 
-const KEPT = 8
-const HOME = join(ROOT, '.chaos')
+type Kept = Pick<Regime, 'home' | 'kept'>
 
-/** Runs that share their servers wait for each other. */
-export const lockOf = (label: string, store: string): string => {
-  mkdirSync(HOME, { recursive: true })
-  return join(HOME, `${label}-${store}.lock`)
+const homeOf = ({ home }: Kept): string => {
+  const folder = join(ROOT, home)
+  mkdirSync(folder, { recursive: true })
+  return folder
 }
 
+/** Runs that share their servers wait for each other. */
+export const lockOf = (regime: Kept, label: string, store: string): string =>
+  join(homeOf(regime), `${label}-${store}.lock`)
+
 /** Names begin with the time, so they sort by it. */
-export const createFolder = (seed: number, store: string): string => {
+export const createFolder = (regime: Kept, seed: number, store: string): string => {
+  const home = homeOf(regime)
   const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '')
-  mkdirSync(HOME, { recursive: true })
-  const runs = readdirSync(HOME).filter((name) => /^\d{4}-/.test(name))
-  const old = runs.toSorted().slice(0, 1 - KEPT)
-  for (const name of old) rmSync(join(HOME, name), { recursive: true, force: true })
-  const folder = join(HOME, `${stamp}-${store}-${seed}`)
+  const runs = readdirSync(home).filter((name) => /^\d{4}-/.test(name))
+  const old = runs.toSorted().slice(0, 1 - regime.kept)
+  for (const name of old) rmSync(join(home, name), { recursive: true, force: true })
+  const folder = join(home, `${stamp}-${store}-${seed}`)
   mkdirSync(folder)
   return folder
 }

@@ -21,6 +21,7 @@ export const FILES = {
   truth: 'truth.ndjson',
   transitions: 'transitions.ndjson',
   left: 'left.ndjson',
+  samples: 'samples.ndjson',
 } as const
 
 /** One per slot of the crew. */
@@ -130,6 +131,34 @@ export interface LeftLine {
   readonly destination: string
   readonly status: number
   readonly attempts: number
+}
+
+/** Processes and tables at one moment. */
+export interface SampleLine {
+  readonly at: number
+  /** By slot. `files`: open descriptors, where the system tells; null elsewhere. */
+  readonly processes: Readonly<
+    Record<
+      string,
+      {
+        readonly pid: number
+        readonly rssBytes: number
+        readonly handles: number
+        readonly files: number | null
+      }
+    >
+  >
+  readonly tables: Readonly<Record<string, TableSize>>
+  /** Bytes, by name. */
+  readonly indexes: Readonly<Record<string, number>>
+  /** Unfinished deliveries, and for how long the oldest that is due has been so. */
+  readonly waiting: number
+  readonly oldestMs: number
+}
+
+export interface TableSize {
+  readonly rows: number
+  readonly bytes: number
 }
 
 /** Databases write ids with and without dashes. */

@@ -1,12 +1,21 @@
 /** `npm run chaos`: real processes on a real database, broken on purpose; HELP says what can be asked. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import {
+  choiceOption,
+  decimal,
+  HIGHEST_SEED,
+  numberOption,
+  type OptionValues,
+  runCommand,
+  UsageError,
+} from '../scripts/usage.ts'
 import { selfTest } from './checker/self-test.ts'
-import { STORE_KINDS, type StoreKind } from './crew/messages.ts'
+import { STORE_KINDS } from './crew/messages.ts'
 import { DESTINATIONS } from './crew/routes.ts'
 import { FILES } from './logs.ts'
 import { createProgress } from './progress.ts'
+import { CHAOS } from './regime.ts'
 import { checkFolder, runChaos } from './run.ts'
 import { jsonOf, summaryOf } from './summary.ts'
 
@@ -38,23 +47,6 @@ const SPEC = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-class UsageError extends Error {}
-
-const parse = () => {
-  try {
-    return parseArgs({ options: SPEC, strict: true, allowPositionals: false }).values
-  } catch (error) {
-    // Node explains how to escape a positional; the first sentence is all that helps here.
-    throw new UsageError((error as Error).message.split('. ')[0] ?? 'these options cannot be read')
-  }
-}
-
-const number = (name: string, text: string, low: number, high: number, pattern: RegExp): number => {
-  const value = pattern.test(text) ? Number(text) : Number.NaN
-  if (value >= low && value <= high) return value
-  throw new UsageError(`--${name} must be a number from ${low} to ${high}, not "${text}"`)
-}
-
 const destinationsIn = (text: string): string[] => {
   const names = [...new Set(text.split(','))]
   const unknown = names.find((name) => !DESTINATIONS.includes(name))
@@ -62,23 +54,17 @@ const destinationsIn = (text: string): string[] => {
   throw new UsageError(`--destination: there is no "${unknown}"; there are ${DESTINATIONS.join(', ')}`)
 }
 
-const storeIn = (text: string): StoreKind => {
-  const kind = STORE_KINDS.find((each) => each === text)
-  if (kind !== undefined) return kind
-  throw new UsageError(`--store must be one of ${STORE_KINDS.join(', ')}, not "${text}"`)
-}
-
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 
-const run = async (values: ReturnType<typeof parse>): Promise<number> => {
+const run = async (values: OptionValues<typeof SPEC>): Promise<number> => {
   const { check, json, previous = null } = values
   if (check !== undefined && !existsSync(join(check, FILES.run)))
     throw new UsageError(`--check: there is no ${FILES.run} in ${check}`)
   if (previous !== null && !existsSync(previous)) throw new UsageError(`--previous: there is no ${previous}`)
   const options = {
-    store: storeIn(values.store),
-    minutes: number('minutes', values.minutes, 0.1, 600, /^\d+(\.\d+)?$/),
-    seed: number('seed', values.seed, 0, 4_294_967_295, /^\d{1,10}$/),
+    store: choiceOption('store', values.store, STORE_KINDS),
+    minutes: numberOption('minutes', values.minutes, 0.1, 600, decimal),
+    seed: numberOption('seed', values.seed, 0, HIGHEST_SEED),
     destinations: destinationsIn(values.destination),
     previous,
   }
@@ -89,24 +75,11 @@ const run = async (values: ReturnType<typeof parse>): Promise<number> => {
   const progress = createProgress(options.minutes)
   const { folder, verdict } =
     check === undefined
-      ? await runChaos({ ...options, label: 'chaos', progress })
+      ? await runChaos({ ...options, regime: CHAOS, label: 'chaos', progress })
       : { folder: check, verdict: await checkFolder(check) }
   for (const line of summaryOf(verdict, folder)) say(line)
   if (json) say(jsonOf(verdict))
   return verdict.ok ? 0 : 1
 }
 
-const main = async (): Promise<number> => {
-  try {
-    const values = parse()
-    if (!values.help) return await run(values)
-    process.stdout.write(HELP)
-    return 0
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    process.stderr.write(`${error.message}\nSee npm run chaos -- --help\n`)
-    return 2
-  }
-}
-
-process.exitCode = await main()
+process.exitCode = await runCommand('chaos', HELP, SPEC, run)

@@ -20,6 +20,7 @@ import {
 import { createFolder, lockOf, writeFacts } from './folders.ts'
 import { FILES, Log, type RunFacts } from './logs.ts'
 import type { FromNemesis, NemesisTask } from './nemesis/messages.ts'
+import type { Regime } from './regime.ts'
 
 const LEASE_MS = 3_000
 const MAX_ATTEMPTS = 8
@@ -27,6 +28,7 @@ const AFTERMATH_MS = 10_000
 const CHECK_BYTES = 1 << 26
 
 export interface RunOptions {
+  readonly regime: Regime
   readonly store: StoreKind
   readonly seed: number
   readonly minutes: number
@@ -101,14 +103,14 @@ const keepDatabase = async (folder: string, arena: Arena): Promise<void> => {
 
 export const runChaos = async (options: RunOptions): Promise<RunResult> =>
   await withLock(
-    lockOf(options.label, options.store),
+    lockOf(options.regime, options.label, options.store),
     async () => await runAlone(options),
     (pid) => console.error(`Waiting for process ${pid}, which uses the same servers.`),
   )
 
 const runAlone = async (options: RunOptions): Promise<RunResult> => {
-  const { store, seed, minutes, destinations, label } = options
-  const folder = createFolder(seed, store)
+  const { regime, store, seed, minutes, destinations, label } = options
+  const folder = createFolder(regime, seed, store)
   const facts: RunFacts = {
     seed,
     minutes,
@@ -127,9 +129,10 @@ const runAlone = async (options: RunOptions): Promise<RunResult> => {
     // The older tables first, then the newer ones: the way of a deployment.
     if (previous !== null) await migrate(arena, previous)
     await migrate(arena, null)
-    await setUp(arena)
+    await setUp(arena, regime)
+    const task = { folder, arena, regime, seed, minutes, destinations, previous }
     const { drained, crashes } = await runNemesis(
-      { folder, arena, seed, minutes, destinations, leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS, previous },
+      { ...task, leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS },
       options.progress,
     )
     writeFacts(folder, { ...facts, drained, crashes })

@@ -84,6 +84,9 @@ const outbox = library.createOutbox({
   pollIntervalMs: 100,
   pollIdleMaxMs: 500,
   drainMs: 5_000,
+  ...(task.regime.cleanupMs === null
+    ? {}
+    : { cleanupIntervalMs: task.regime.cleanupMs, retentionDoneHours: 0, retentionDedupHours: 0 }),
   logger: {
     log: (level, message, fields) => {
       if (message.includes('was fenced')) note([{ what: 'fenced', ms: leaseMs }])
@@ -144,5 +147,13 @@ const start = async (): Promise<void> => {
 watchStalls()
 await start()
 tell({ kind: 'ready' })
-setInterval(() => tell({ kind: 'counted', committed: producer?.committed ?? 0, done }), 500).unref()
+const count = (): void =>
+  tell({
+    kind: 'counted',
+    committed: producer?.committed ?? 0,
+    done,
+    rssBytes: process.memoryUsage.rss(),
+    handles: process.getActiveResourcesInfo().length,
+  })
+setInterval(count, 500).unref()
 await producer?.run()

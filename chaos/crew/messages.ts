@@ -1,5 +1,6 @@
 /** What the processes of a run say to each other. */
 import type { Fate, SinkAnswer } from '../logs.ts'
+import type { Regime } from '../regime.ts'
 
 export type StoreKind = 'postgres' | 'mysql' | 'mariadb' | 'sqlite'
 
@@ -40,6 +41,7 @@ export interface SinkResponse {
 
 export interface MemberTask {
   readonly folder: string
+  readonly regime: Regime
   readonly slot: string
   readonly boot: string
   readonly seed: number
@@ -62,4 +64,11 @@ export type FromMember =
   | { readonly kind: 'ready' }
   | { readonly kind: 'held' }
   | { readonly kind: 'stopped-producing' }
-  | { readonly kind: 'counted'; readonly committed: number; readonly done: number }
+  | ({ readonly kind: 'counted'; readonly committed: number; readonly done: number } & Vitals)
+
+/** What a process says about itself. */
+export interface Vitals {
+  readonly rssBytes: number
+  /** Timers, sockets, requests: whatever keeps the event loop going. */
+  readonly handles: number
+}

@@ -3,6 +3,7 @@ import { copyFileSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { homeOfService, removeService, startService, stopService } from '../../scripts/services/index.ts'
 import type { Place, StoreKind } from '../crew/messages.ts'
+import type { Regime } from '../regime.ts'
 import { type Disk, diskBytes, mountDisk, unmountDisk } from './disk.ts'
 import type { Hand } from './hand.ts'
 import { loadLibrary, openStore } from './stores.ts'
@@ -88,9 +89,10 @@ export const migrate = async ({ place }: Arena, build: string | null): Promise<v
 }
 
 /** What the run itself needs in the database. */
-export const setUp = async ({ place }: Arena): Promise<void> => {
+export const setUp = async ({ place }: Arena, { transitions }: Regime): Promise<void> => {
   await using hand = await openHand(place)
   await hand.setUp()
+  if (transitions) await hand.watchTransitions()
 }
 
 /** Where the database is now: a server that was away may have come back elsewhere. */

@@ -1,10 +1,12 @@
 /** What is done to the database of a run by hand, beside the crew: its tables, a look, a fault. */
 import { randomBytes } from 'node:crypto'
-import type { LeftLine, TransitionLine, TruthLine } from '../logs.ts'
+import type { LeftLine, SampleLine, TransitionLine, TruthLine } from '../logs.ts'
 
 export interface Hand extends AsyncDisposable {
-  /** After the migration: the truth, and triggers that note every transition. */
+  /** After the migration: the truth. */
   setUp(): Promise<void>
+  /** Triggers that note every transition. */
+  watchTransitions(): Promise<void>
   /** Deliveries that are neither finished nor dead. */
   unfinished(): Promise<number>
   /** A write of some kilobytes is confirmed. */
@@ -13,10 +15,14 @@ export interface Hand extends AsyncDisposable {
   killConnections(share: number): Promise<number>
   /** Keeps a snapshot (on SQLite: the write lock) for so long. */
   holdTransaction(ms: number): Promise<void>
+  /** Of the outbox's own tables and indexes. */
+  sizes(): Promise<Sizes>
   truth(): AsyncIterable<TruthLine>
   transitions(): AsyncIterable<TransitionLine>
   left(): AsyncIterable<LeftLine>
 }
+
+export type Sizes = Pick<SampleLine, 'tables' | 'indexes'>
 
 export type Row = Readonly<Record<string, unknown>>
 
@@ -24,6 +30,9 @@ const PAGE = 5_000
 
 /** Different at every call, so that no server stores it in less. */
 export const filler = (): string => randomBytes(4_000).toString('hex')
+
+/** What a run makes beside the outbox. */
+export const OWN_TABLES: readonly string[] = ['truth', 'transitions', 'pings']
 
 /** Pages of a table in the order of a column that grows. */
 export async function* pages<T>(
@@ -67,6 +76,20 @@ export const leftOf = (row: Row): LeftLine => ({
   status: Number(row.status),
   attempts: Number(row.attempts),
 })
+
+/** From rows of name, kind (`r` is a table) and bytes, and rows of name and rows. */
+export const sizesOf = (sizes: readonly Row[], counted: readonly Row[]): Sizes => {
+  const rows = new Map(counted.map((row) => [String(row.name), Number(row.rows)]))
+  const bytes = sizes.map((row) => [String(row.name), row.kind === 'r', Number(row.bytes)] as const)
+  return {
+    tables: Object.fromEntries(
+      bytes.flatMap(([name, table, size]) =>
+        table ? [[name, { rows: rows.get(name) ?? 0, bytes: size }]] : [],
+      ),
+    ),
+    indexes: Object.fromEntries(bytes.flatMap(([name, table, size]) => (table ? [] : [[name, size]]))),
+  }
+}
 
 /** Columns of the table that triggers write to, after its number. */
 export const TRANSITION_COLUMNS =

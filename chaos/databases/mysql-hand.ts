@@ -4,8 +4,10 @@ import {
   filler,
   type Hand,
   leftOf,
+  OWN_TABLES,
   pages,
   type Row,
+  sizesOf,
   TRANSITION_COLUMNS,
   transitionOf,
   triggers,
@@ -26,6 +28,8 @@ export const mysqlHand = (url: string): Hand => {
         op VARCHAR(16) NOT NULL, delivery VARCHAR(36) NOT NULL, event VARCHAR(36) NOT NULL,
         destination VARCHAR(64) NOT NULL, run INT NOT NULL, was INT, became INT, attempts_were INT, attempts INT)`)
       await rows('CREATE TABLE {prefix}pings (filler TEXT NOT NULL)')
+    },
+    async watchTransitions() {
       for (const { of, op, values } of triggers((column) => `LOWER(HEX(${column}))`)) {
         // Without a condition: an insert of no rows is how a trigger here does nothing.
         const only = op === 'update' ? 'WHERE OLD.status <> NEW.status OR OLD.attempts <> NEW.attempts' : ''
@@ -69,6 +73,26 @@ export const mysqlHand = (url: string): Hand => {
         connection.destroy()
         throw error
       }
+    },
+    async sizes() {
+      const own = OWN_TABLES.map((name) => `${PREFIX}${name}`)
+      const tables = await rows(
+        `SELECT table_name AS name, data_length AS bytes, index_length AS indexes FROM information_schema.tables
+         WHERE table_schema = DATABASE() AND table_name LIKE '{prefix}%' AND table_name NOT IN (?) ORDER BY 1`,
+        [own],
+      )
+      const counted = await rows(
+        tables
+          .map(({ name }) => `SELECT '${name}' AS name, COUNT(*) AS \`rows\` FROM ${name}`)
+          .join(' UNION ALL '),
+      )
+      // The server tells only how large all indexes of a table are together.
+      const indexes = tables.map(({ name, indexes }) => ({
+        name: `${name}_indexes`,
+        kind: 'i',
+        bytes: indexes,
+      }))
+      return sizesOf([...tables.map((table) => ({ ...table, kind: 'r' })), ...indexes], counted)
     },
     truth: () =>
       pages(

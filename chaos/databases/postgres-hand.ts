@@ -4,8 +4,10 @@ import {
   filler,
   type Hand,
   leftOf,
+  OWN_TABLES,
   pages,
   type Row,
+  sizesOf,
   TRANSITION_COLUMNS,
   transitionOf,
   triggers,
@@ -30,6 +32,11 @@ export const postgresHand = (url: string): Hand => {
         delivery text NOT NULL, event text NOT NULL, destination text NOT NULL, run integer NOT NULL,
         was integer, became integer, attempts_were integer, attempts integer)`)
       await rows('CREATE TABLE {schema}.pings (filler text NOT NULL)')
+      // The disk of a run is small; a log that is kept short fits on it.
+      await rows("ALTER SYSTEM SET max_wal_size = '160MB'")
+      await rows('SELECT pg_reload_conf()')
+    },
+    async watchTransitions() {
       for (const { of, op, values } of triggers((column) => `${column}::text`)) {
         const name = `chaos_${of}_${op}`
         await rows(`CREATE FUNCTION {schema}.${name}() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN
@@ -38,9 +45,6 @@ export const postgresHand = (url: string): Hand => {
         await rows(`CREATE TRIGGER ${name} AFTER ${op} ON {schema}.${of} FOR EACH ROW ${when}
           EXECUTE FUNCTION {schema}.${name}()`)
       }
-      // The disk of a run is small; a log that is kept short fits on it.
-      await rows("ALTER SYSTEM SET max_wal_size = '160MB'")
-      await rows('SELECT pg_reload_conf()')
     },
     async unfinished() {
       const [row] = await rows('SELECT count(*) AS count FROM {schema}.deliveries WHERE status <> 3')
@@ -71,6 +75,22 @@ export const postgresHand = (url: string): Hand => {
         client.release(true)
         throw error
       }
+    },
+    async sizes() {
+      const found = await rows(
+        `SELECT c.relname AS name, c.relkind AS kind, pg_table_size(c.oid) AS bytes
+         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_index i ON i.indexrelid = c.oid
+         WHERE n.nspname = $1 AND c.relkind IN ('r', 'i')
+         AND (SELECT o.relname FROM pg_class o WHERE o.oid = coalesce(i.indrelid, c.oid)) <> ALL ($2) ORDER BY 1`,
+        [SCHEMA, OWN_TABLES],
+      )
+      const names = found.filter(({ kind }) => kind === 'r').map(({ name }) => String(name))
+      const counted = await rows(
+        names
+          .map((name) => `SELECT '${name}' AS name, count(*) AS rows FROM {schema}."${name}"`)
+          .join(' UNION ALL '),
+      )
+      return sizesOf(found, counted)
     },
     truth: () =>
       pages(

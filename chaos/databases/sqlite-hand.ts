@@ -5,8 +5,10 @@ import {
   filler,
   type Hand,
   leftOf,
+  OWN_TABLES,
   pages,
   type Row,
+  sizesOf,
   TRANSITION_COLUMNS,
   transitionOf,
   triggers,
@@ -33,6 +35,11 @@ export const sqliteHand = (file: string): Hand => {
           op TEXT NOT NULL, delivery TEXT NOT NULL, event TEXT NOT NULL, destination TEXT NOT NULL, run INTEGER NOT NULL,
           was INTEGER, became INTEGER, attempts_were INTEGER, attempts INTEGER)`)
         exec('CREATE TABLE {prefix}pings (filler TEXT NOT NULL)')
+      })
+    },
+    async watchTransitions() {
+      await within((tx) => {
+        const exec = (sql: string): void => tx.exec(sql.replaceAll('{prefix}', PREFIX))
         for (const { of, op, values } of triggers((column) => `lower(hex(${column}))`)) {
           const when = op === 'update' ? 'WHEN OLD.status <> NEW.status OR OLD.attempts <> NEW.attempts' : ''
           exec(`CREATE TRIGGER {prefix}${of}_${op} AFTER ${op} ON {prefix}${of} FOR EACH ROW ${when} BEGIN
@@ -51,6 +58,19 @@ export const sqliteHand = (file: string): Hand => {
         tx.prepare(`INSERT INTO ${PREFIX}pings VALUES (?)`).run('')
         await pause(ms)
       }),
+    async sizes() {
+      const own = OWN_TABLES.map((name) => `'${PREFIX}${name}'`).join(', ')
+      const found = await rows(
+        `SELECT m.name, CASE m.type WHEN 'table' THEN 'r' ELSE 'i' END AS kind, (SELECT sum(s.pgsize)
+           FROM dbstat('main', 1) AS s WHERE s.name = m.name) AS bytes FROM sqlite_master AS m
+         WHERE m.type IN ('table', 'index') AND m.tbl_name LIKE '{prefix}%' AND m.tbl_name NOT IN (${own}) ORDER BY 1`,
+      )
+      const names = found.filter(({ kind }) => kind === 'r').map(({ name }) => String(name))
+      const counted = await rows(
+        names.map((name) => `SELECT '${name}' AS name, count(*) AS rows FROM "${name}"`).join(' UNION ALL '),
+      )
+      return sizesOf(found, counted)
+    },
     truth: () =>
       pages(
         (after, limit) =>

@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { startProxy, type Proxy as TcpProxy } from '../../test/databases/proxy.ts'
-import type { FromMember, MemberTask, Place, ToMember } from '../crew/messages.ts'
+import type { FromMember, MemberTask, Place, ToMember, Vitals } from '../crew/messages.ts'
 import type { NemesisTask } from './messages.ts'
 
 export interface Slot {
@@ -32,6 +32,7 @@ interface Running {
   readonly exited: Promise<void>
   committed: number
   done: number
+  vitals: Vitals | null
 }
 
 export class Crew {
@@ -57,6 +58,13 @@ export class Crew {
       committed: all.reduce((sum, { committed }) => sum + committed, 0),
       done: all.reduce((sum, { done }) => sum + done, 0),
     }
+  }
+
+  /** What those who run said last about themselves, by slot. */
+  get vitals(): (Vitals & { readonly slot: string; readonly pid: number })[] {
+    return [...this.#running].flatMap(([slot, { child, vitals }]) =>
+      vitals === null || child.pid === undefined ? [] : [{ ...vitals, slot, pid: child.pid }],
+    )
   }
 
   /** Members that ended although nobody had asked them to. */
@@ -112,9 +120,10 @@ export class Crew {
     const { name, produces, serves } = slot
     const count = (this.#boots.get(name) ?? 0) + 1
     this.#boots.set(name, count)
-    const { folder, seed, arena, destinations, leaseMs, maxAttempts } = this.#task
+    const { folder, regime, seed, arena, destinations, leaseMs, maxAttempts } = this.#task
     const task: MemberTask = {
       folder,
+      regime,
       slot: name,
       boot: `${name}-${count}`,
       seed,
@@ -129,12 +138,13 @@ export class Crew {
     }
     const child = this.#fork('member', JSON.stringify(task), env)
     const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-    const running: Running = { child, exited, committed: 0, done: 0 }
+    const running: Running = { child, exited, committed: 0, done: 0, vitals: null }
     this.#running.set(name, running)
     child.on('message', (message: FromMember) => {
       if (message.kind !== 'counted') return
       running.committed = message.committed
       running.done = message.done
+      running.vitals = message
     })
     child.once('exit', (code, signal) => {
       if (this.#running.get(name) !== running) return

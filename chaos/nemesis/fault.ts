@@ -37,9 +37,10 @@ export class Missed extends Error {
   override readonly name = 'Missed'
 }
 
-/** A slot that nobody else has in his hands. */
-export const pickSlot = ({ random, busy }: World, slots: readonly Slot[]): Slot | null => {
-  const free = slots.filter(({ name }) => !busy.has(name))
+/** A slot that nobody else has in his hands, and that is not to be spared. */
+export const pickSlot = ({ task, random, busy }: World, slots: readonly Slot[]): Slot | null => {
+  const { spared } = task.regime
+  const free = slots.filter(({ name }) => !busy.has(name) && !spared.includes(name))
   return free.length === 0 ? null : random.pick(free)
 }
 

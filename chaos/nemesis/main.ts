@@ -12,6 +12,7 @@ import { databaseFaults } from './database-faults.ts'
 import { type Fault, Missed, type World } from './fault.ts'
 import type { FromNemesis, NemesisTask } from './messages.ts'
 import { processFaults, versionFaults } from './process-faults.ts'
+import { startSampling } from './samples.ts'
 
 const DRAIN_WITHIN_MS = 90_000
 const LOOK_EVERY_MS = 200
@@ -69,7 +70,7 @@ const BESIDE: readonly string[] = ['kill-worker', 'kill-producer', 'kill-connect
 const breakThings = async (world: World, faults: readonly Fault[], endsAt: number): Promise<void> => {
   const beside = faults.filter(({ kind }) => BESIDE.includes(kind))
   for (const fault of deal(faults)) {
-    await pause(random.whole(200, 1_500))
+    await pause(random.whole(...task.regime.pauseMs))
     if (performance.now() >= endsAt) return
     const second = random.chance(0.3) ? random.pick(beside) : null
     const both = second === null || second === fault ? [fault] : [fault, second]
@@ -88,10 +89,12 @@ const drained = async (world: World): Promise<boolean> => {
   return false
 }
 
-await using hand = await openHand(await crew.openProxies())
+const handPlace = await crew.openProxies()
+await using hand = await openHand(handPlace)
 const world: World = { task, crew, hand, random, busy: new Set(), clock: await findClock() }
 const usable = [...processFaults, ...databaseFaults, ...(task.previous === null ? [] : versionFaults)].filter(
   (fault) => {
+    if (!(task.regime.faults?.includes(fault.kind) ?? true)) return false
     const reason = fault.refusal?.(world) ?? null
     if (reason !== null) note({ id: 0, kind: fault.kind, what: 'refused', hits: [], detail: reason })
     return reason === null
@@ -112,9 +115,11 @@ const report = (): void =>
   })
 setInterval(report, 500).unref()
 
+const sampling = startSampling(world, handPlace)
 await pause(WARM_UP_MS)
 await breakThings(world, usable, beganAt + lastsMs)
 phase = 'draining'
+await sampling.stop()
 await crew.stopProducing()
 const isDrained = await drained(world)
 phase = 'over'

@@ -1,9 +1,11 @@
 /** What the run and its nemesis say to each other. */
 import type { Arena } from '../databases/arena.ts'
+import type { Regime } from '../regime.ts'
 
 export interface NemesisTask {
   readonly folder: string
   readonly arena: Arena
+  readonly regime: Regime
   readonly seed: number
   readonly minutes: number
   readonly destinations: readonly string[]

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { memoryStore } from '../stores/memory/index.ts'
+import { defineEvent } from './define-event.ts'
 import { createOutbox } from './outbox.ts'
+import { exponential, fixed } from './policy/retry.ts'
 import { NOOP_METRICS } from './runtime/metrics.ts'
 
 const create = (given: unknown) => createOutbox(given as never)
@@ -91,5 +93,28 @@ describe('createOutbox refuses values of the wrong kind', () => {
   it('but takes metrics that lack the newest names', () => {
     const { suspects: _, ...older } = NOOP_METRICS
     expect(() => withOption({ metrics: older })).not.toThrow()
+  })
+})
+
+describe('options that throw when they are read', () => {
+  const explosive = (): never => {
+    throw new TypeError('a getter that throws')
+  }
+  const trap = new Proxy({}, { get: explosive, ownKeys: explosive, has: explosive })
+
+  it.each<[string, () => unknown]>([
+    ['createOutbox', () => createOutbox(trap as never)],
+    ['exponential', () => exponential(trap as never)],
+    ['fixed', () => fixed(trap as never)],
+    ['defineEvent', () => defineEvent('a', trap as never)],
+  ])('are refused as such by %s', (name, act) => {
+    expect(act).toThrow(
+      expect.objectContaining({
+        code: 'POSTHASTE_INVALID_OPTION',
+        message: expect.stringContaining('throw when they are read'),
+        cause: expect.objectContaining({ message: 'a getter that throws' }),
+        detail: expect.objectContaining({ option: expect.stringContaining(name) }),
+      }),
+    )
   })
 })

@@ -3,6 +3,7 @@
  * the right kind. A value of the wrong kind would otherwise work until the first failure at night.
  */
 import { InvalidOptionError } from './errors.ts'
+import { shown, shownWithKind } from './model/shown.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
 import type { DestinationOptions, OutboxOptions } from './options.ts'
 import { type BreakerOptions, createBreaker } from './policy/breaker.ts'
@@ -94,17 +95,6 @@ const METRICS_METHODS = ['hotEnqueued', 'dispatchSuccess', 'dispatchFailure', 'd
 export const refuse = (option: string, value: unknown, text: string): never => {
   throw new InvalidOptionError(`${option} ${text}`, { option, value })
 }
-
-/** A value in a message; some objects cannot be made a string at all. */
-export const shown = (value: unknown): string => {
-  if (Array.isArray(value)) return 'a list'
-  if (typeof value === 'function') return 'a function'
-  return typeof value === 'object' && value !== null ? 'an object' : String(value).slice(0, 100)
-}
-
-/** The same where no string is right: `1000` and `"1000"` must not look alike. */
-export const shownWithKind = (value: unknown): string =>
-  typeof value === 'string' ? `the string "${shown(value)}"` : shown(value)
 
 const isAbsent = (value: unknown): value is null | undefined => value === undefined || value === null
 

@@ -2,7 +2,7 @@
  * The typed catalogue of an application's events. A definition is called with a payload and gives a draft;
  * nothing is checked or copied until the draft is published, so that one place (stage 1) refuses what is wrong.
  */
-import { InvalidOptionError } from './errors.ts'
+import { InvalidOptionError, readGiven } from './errors.ts'
 import { checkName } from './model/headers.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.ts'
@@ -130,10 +130,13 @@ export function defineEvent<Type extends string, Payload = unknown>(
   type: Type,
   options?: DefinitionOptions<Payload>,
 ): EventDefinition<Type, Payload>
-export function defineEvent(
-  type: string,
-  options: CommonOptions<never> & { readonly schema?: StandardSchema | undefined } = {},
-): AnyEventDefinition {
+export function defineEvent(type: string, options: GivenOptions = {}): AnyEventDefinition {
+  return readGiven('defineEvent', () => createDefinition(type, options))
+}
+
+type GivenOptions = CommonOptions<never> & { readonly schema?: StandardSchema | undefined }
+
+const createDefinition = (type: string, options: GivenOptions): AnyEventDefinition => {
   checkKinds(type, options)
   const version = options.version ?? 1
   const upcast = Object.freeze({ ...options.upcast })
@@ -158,15 +161,19 @@ export function defineEvent(
   return Object.freeze(definition) as unknown as AnyEventDefinition
 }
 
+/** A type that is no text is not shown: some objects cannot be made one. */
+const calledWith = (type: unknown): string =>
+  typeof type === 'string' ? `defineEvent("${type.slice(0, 255)}")` : 'defineEvent'
+
 const refuser =
   (type: unknown) =>
   (option: string, value: unknown, text: string): never => {
-    throw new InvalidOptionError(`defineEvent("${String(type)}"): ${text}`, { option, value })
+    throw new InvalidOptionError(`${calledWith(type)}: ${text}`, { option, value })
   }
 
 /** Values of the wrong kind; otherwise they would be found out by the first publish. */
 const checkKinds = (type: unknown, options: unknown): void => {
-  refuseUnknown(`defineEvent("${String(type)}")`, options, DEFINITION_NAMES)
+  refuseUnknown(calledWith(type), options, DEFINITION_NAMES)
   const refuse = refuser(type)
   const { schema, key, aggregate, aggregateId, contentType, upcast } = options as Record<string, unknown>
   const isSet = (value: unknown): boolean => value !== undefined && value !== null
@@ -194,13 +201,13 @@ const checkDefinition = (type: unknown, version: number, upcast: Upcast): void =
   } catch (error) {
     refuse('type', type, (error as Error).message)
   }
-  if (String(type).includes('*'))
+  if ((type as string).includes('*'))
     refuse('type', type, 'a type must not contain "*", which stands for many types')
   if (!Number.isInteger(version) || version < 1 || version > LAST_VERSION) {
     refuse(
       'version',
       version,
-      `version must be a whole number from 1 to ${LAST_VERSION}, not ${String(version)}`,
+      `version must be a whole number from 1 to ${LAST_VERSION}, not ${typeof version === 'number' ? version : typeof version}`,
     )
   }
   for (const from of Object.keys(upcast).map(Number)) {

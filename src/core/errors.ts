@@ -54,15 +54,38 @@ export class OutboxError extends Error {
 
 /** An option has a value that cannot work. Thrown while things are built, never later. */
 export class InvalidOptionError extends OutboxError {
-  constructor(message: string, { option, value }: { readonly option: string; readonly value: unknown }) {
-    super(ERROR_CODES.invalidOption, message, { option, value: withoutContent(value) })
+  constructor(
+    message: string,
+    { option, value, cause }: { readonly option: string; readonly value: unknown; readonly cause?: unknown },
+  ) {
+    super(ERROR_CODES.invalidOption, message, { option, value: withoutContent(value), cause })
   }
 }
 
 /** Objects may carry passwords; the name of their kind says enough. */
 const withoutContent = (value: unknown): unknown => {
   if (typeof value === 'function') return 'function'
-  return typeof value === 'object' && value !== null ? (value.constructor?.name ?? 'object') : value
+  if (typeof value !== 'object' || value === null) return value
+  try {
+    return value.constructor?.name ?? 'object'
+  } catch {
+    // A hostile proxy or getter does not even tell that.
+    return 'object'
+  }
+}
+
+/** Reads options that an application gave. What a getter or a proxy in them throws is a mistake in them, and said as one. */
+export const readGiven = <T>(at: string, read: () => T): T => {
+  try {
+    return read()
+  } catch (cause) {
+    if (cause instanceof OutboxError) throw cause
+    throw new InvalidOptionError(`${at} was given options that throw when they are read`, {
+      option: at,
+      value: undefined,
+      cause,
+    })
+  }
 }
 
 /** An event was refused before any SQL, so the transaction it was published in is still good. */

@@ -1,4 +1,5 @@
-import { checkMethods, refuse, shown } from './check-options.ts'
+import { checkMethods, refuse } from './check-options.ts'
+import { shown } from './model/shown.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Runtime } from './spi/index.ts'
 

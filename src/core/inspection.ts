@@ -1,5 +1,6 @@
 /** What operators ask: the store's role behind the checks that are the same for every store. */
 import { optionalText, refuse } from './check-options.ts'
+import { readGiven } from './errors.ts'
 import { DELIVERY_STATUS, type DeliveryStatus } from './model/delivery.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
 import { isUuid } from './model/uuid.ts'
@@ -57,20 +58,22 @@ export const createInspect = (role: Inspection, ready: () => Promise<void>): Ins
     afterReady(async () => (isUuid(id) ? await ask(id.toLowerCase()) : null))
   return {
     async list(query = {}) {
-      const checked = checkList(query)
+      const checked = readGiven('list', () => checkList(query))
       return await afterReady(() => role.list(checked))
     },
     async blockedKeys(query = {}) {
       refuseUnknown('blockedKeys', query, BLOCKED_NAMES)
-      const destination = optionalText('destination', query.destination)
-      const limit = limitOf(query)
+      const { destination, limit } = readGiven('blockedKeys', () => ({
+        destination: optionalText('destination', query.destination),
+        limit: limitOf(query),
+      }))
       return await afterReady(() =>
         role.blockedKeys(destination === undefined ? { limit } : { destination, limit }),
       )
     },
     async audit(query = {}) {
       refuseUnknown('audit', query, AUDIT_NAMES)
-      const limit = limitOf(query)
+      const limit = readGiven('audit', () => limitOf(query))
       return await afterReady(() => role.audit({ limit }))
     },
     event: (eventId) => byId(eventId, (id) => role.event(id)),

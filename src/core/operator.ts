@@ -3,11 +3,14 @@
  * did it and leaves an audit row. A delivery under a hot claim is left alone; one that a lane's owner handles at
  * this moment shows no mark in the database, so its effect may still happen after it was discarded.
  */
-import { checkBoolean, optionalText, refuse, requireText, shown } from './check-options.ts'
+
+import { checkBoolean, optionalText, refuse, requireText } from './check-options.ts'
 import { ERROR_CODES, InvalidOptionError, OutboxError } from './errors.ts'
+import { reconcileAll } from './flow/maintainers/reconciler.ts'
 import { type EventRecord, JSON_CONTENT_TYPE } from './model/event.ts'
 import { checkHeaders } from './model/headers.ts'
 import { checkBinary, serialisePayload } from './model/payload.ts'
+import { shown } from './model/shown.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
 import { isUuid } from './model/uuid.ts'
 import { boundedNumber, type ResolvedOptions } from './options.ts'
@@ -145,6 +148,11 @@ export const createOperator = (parts: OperatorParts): Operator => {
       checkCleanup(given)
       const limit = boundedNumber('limit', given.limit ?? 10_000, [1, 1_000_000])
       await ready()
+      let added = 0
+      await reconcileAll(store, parts.newId, (_, count) => {
+        added += count
+      })
+      if (added > 0) await changed()
       return await cleanupInSteps(store, options, runtime, given, limit)
     },
   }

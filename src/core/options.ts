@@ -2,10 +2,11 @@
  * Everything a user can set, with its default, unit and bound in one place. `resolveOptions` is pure and
  * runs before anything else: the stages get resolved values only.
  */
-import { checkOptions, shown, shownWithKind } from './check-options.ts'
-import { InvalidOptionError } from './errors.ts'
+import { checkOptions } from './check-options.ts'
+import { InvalidOptionError, readGiven } from './errors.ts'
 import type { EventRecord, OutboxEvent } from './model/event.ts'
 import { checkName } from './model/headers.ts'
+import { shown, shownWithKind } from './model/shown.ts'
 import type { BreakerOptions } from './policy/breaker.ts'
 import type { FailureClassifier } from './policy/failure.ts'
 import { exponential, type RetryPolicy } from './policy/retry.ts'
@@ -314,7 +315,10 @@ export const resolveDestination = (
   })
 }
 
-export const resolveOptions = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOptions => {
+export const resolveOptions = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOptions =>
+  readGiven('createOutbox', () => resolve(given))
+
+const resolve = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOptions => {
   checkOptions(given)
   const numbers = {} as Record<NumericOption, number>
   for (const [name, bounds] of Object.entries(BOUNDS) as [NumericOption, readonly [number, number]][]) {

@@ -1,6 +1,7 @@
 /** Short chaos: real processes on a database of their own, which are broken for a quarter of a minute. */
 import { expect, it } from 'vitest'
 import { DESTINATIONS } from '../../chaos/crew/routes.ts'
+import { CHAOS } from '../../chaos/regime.ts'
 import { checkFolder, runChaos } from '../../chaos/run.ts'
 
 const SECONDS = 15
@@ -10,6 +11,7 @@ it.each(['sqlite', 'postgres'] as const)(
   { timeout: 300_000 },
   async (store) => {
     const { folder, verdict } = await runChaos({
+      regime: CHAOS,
       store,
       seed: 4,
       minutes: SECONDS / 60,

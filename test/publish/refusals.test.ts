@@ -38,6 +38,32 @@ describe('a field that no event has', () => {
   })
 })
 
+describe('a draft that throws when it is read', () => {
+  const explosive = (): never => {
+    throw new TypeError('a getter that throws')
+  }
+
+  it.each([
+    ['a getter', Object.defineProperty({ payload: 1 }, 'type', { enumerable: true, get: explosive })],
+    ['a proxy', new Proxy({}, { ownKeys: explosive })],
+    ['a proxy as its type', { type: new Proxy({}, { get: explosive }), payload: 1 }],
+  ])('is refused as such: %s', async (_, draft) => {
+    expect(await refusalOf([draft])).toMatchObject({
+      code: 'POSTHASTE_INVALID_EVENT',
+      detail: { reason: 'threw' },
+      cause: { message: 'a getter that throws' },
+    })
+  })
+
+  it('is refused for a delay that cannot be made a text', async () => {
+    const delayMs = { toString: explosive }
+    expect(await refusalOf([{ type: 'a', payload: 1, delayMs }])).toMatchObject({
+      detail: { reason: 'out-of-range' },
+      message: expect.stringContaining('not an object'),
+    })
+  })
+})
+
 describe('the payloads of one call', () => {
   const megabyte = new Uint8Array(MIB)
   const draft = { type: 'blob', payload: megabyte, contentType: 'application/octet-stream' }

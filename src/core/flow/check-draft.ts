@@ -3,6 +3,7 @@
  * that neither a getter nor a later change of the caller's object makes what was checked and what is stored
  * differ. The payload is not looked at here: the schema comes first.
  */
+
 import {
   type AnyEventDefinition,
   type Draft,
@@ -14,6 +15,7 @@ import {
 import { InvalidEventError } from '../errors.ts'
 import { type Headers, JSON_CONTENT_TYPE } from '../model/event.ts'
 import { checkHeaders, checkName, type NameKind } from '../model/headers.ts'
+import { shownWithKind } from '../model/shown.ts'
 import { findUnknown, hintFor } from '../model/unknown-names.ts'
 import type { Due } from '../spi/index.ts'
 
@@ -93,7 +95,7 @@ const checkDue = (options: DraftOptions, now: number): { readonly due: Due; read
     throw refuse(
       'delayMs',
       'out-of-range',
-      `must be a number from 0 to ${LONGEST_DELAY_MS}, not ${String(delayMs)}`,
+      `must be a number from 0 to ${LONGEST_DELAY_MS}, not ${shownWithKind(delayMs)}`,
     )
   }
   return { due: { afterMs: Math.ceil(delayMs) }, delayed: true }
@@ -151,7 +153,17 @@ export interface DraftRules {
   readonly validateHeaders: boolean
 }
 
+/** What a getter or a proxy among the fields throws is a mistake in the draft, and said as one. */
 export const checkDraft = (draft: Draft, rules: DraftRules): CheckedDraft => {
+  try {
+    return readDraft(draft, rules)
+  } catch (error) {
+    if (error instanceof InvalidEventError) throw error
+    throw refuse('event', 'threw', 'has fields that throw when they are read', error)
+  }
+}
+
+const readDraft = (draft: Draft, rules: DraftRules): CheckedDraft => {
   if (typeof draft !== 'object' || draft === null) {
     throw refuse(
       'event',

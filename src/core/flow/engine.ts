@@ -365,16 +365,15 @@ export class Engine implements HotIntake {
       logger.log('info', 'deliveries that older publishers missed were added', { destination, count })
       this.#flows.get(destination)?.poller.sweepSoon()
     }
-    const duties = [reconcilerDuty(store, this.#routes, newId, added), statisticsDuty(store)]
-    if (options.cleanupIntervalMs > 0) duties.push(cleanupDuty(store, options, logger))
+    const reconciler = reconcilerDuty(store, this.#routes, newId, added)
+    const duties = [reconciler, statisticsDuty(store)]
+    if (options.cleanupIntervalMs > 0) duties.push(cleanupDuty(store, options, logger, reconciler))
     if (options.partitionIntervalMs > 0 && store.maintenance.partitions !== undefined)
       duties.push(partitionsDuty(store, options, logger))
     if (options.pendingIntervalMs > 0) duties.push(pendingDuty(store, options, metrics))
-    for (const duty of duties) {
-      const loop = new DutyLoop(duty, parts)
-      this.#duties.push(loop)
-      loop.start()
-    }
+    const loops = duties.map((duty) => new DutyLoop(duty, parts))
+    this.#duties.push(...loops)
+    for (const loop of loops) loop.start()
   }
 
   /** An operator's settings in the registry win over what the code says. */

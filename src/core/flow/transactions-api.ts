@@ -3,9 +3,10 @@
  * on places and lists of drafts. There is one publisher per library in use (`via`), and they share the scopes, so
  * that an ambient publish finds its transaction whichever library opened it.
  */
-import { checkTransactions, shown } from '../check-options.ts'
+import { checkTransactions } from '../check-options.ts'
 import type { Draft } from '../define-event.ts'
 import { ERROR_CODES, InvalidOptionError, OutboxError } from '../errors.ts'
+import { shown } from '../model/shown.ts'
 import { createIdGenerator } from '../model/uuid.ts'
 import type { ResolvedOptions } from '../options.ts'
 import type { Logger, Metrics, Runtime, Store, Transactions, TxContext } from '../spi/index.ts'

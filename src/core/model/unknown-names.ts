@@ -2,7 +2,7 @@
  * A name that nobody knows is a slip of the pen, and what was meant by it would silently not happen: a filter
  * that does not filter, a key that does not deduplicate. So it is refused, with the name that was probably meant.
  */
-import { InvalidOptionError } from '../errors.ts'
+import { InvalidOptionError, readGiven } from '../errors.ts'
 
 /** Names longer than this are nobody's slip; comparing them would only cost time. */
 const LONGEST_NAME = 64
@@ -23,7 +23,10 @@ export const hintFor = (unknown: string, names: ReadonlySet<string>): string => 
  * Throws unless `given` is an object whose names are all known.
  * @param at what the object is, as the user knows it: `createOutbox`, `destinations.mail`
  */
-export const refuseUnknown = (at: string, given: unknown, names: ReadonlySet<string>): void => {
+export const refuseUnknown = (at: string, given: unknown, names: ReadonlySet<string>): void =>
+  readGiven(at, () => refuse(at, given, names))
+
+const refuse = (at: string, given: unknown, names: ReadonlySet<string>): void => {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     const kind = given === null ? 'null' : Array.isArray(given) ? 'a list' : typeof given
     throw new InvalidOptionError(

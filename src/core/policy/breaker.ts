@@ -20,7 +20,9 @@
  * answer since. From the `chargeAfter`-th strike on the delivery is to be charged: it spends an attempt after all.
  * When nothing gets through nobody is charged.
  */
+
 import { InvalidOptionError } from '../errors.ts'
+import { shown } from '../model/shown.ts'
 
 export interface BreakerOptions {
   /** Outages in a row that open it. Default 3; 1 to 1,000. */
@@ -213,7 +215,7 @@ function resolveBreakerOptions(given: Partial<BreakerOptions>): BreakerOptions {
     const value: unknown = given[name] ?? BREAKER_DEFAULTS[name]
     if (Number.isInteger(value) && (value as number) >= lowest && (value as number) <= highest)
       return value as number
-    const message = `breaker.${name} must be a whole number from ${lowest} to ${highest}, not ${String(value)}.`
+    const message = `breaker.${name} must be a whole number from ${lowest} to ${highest}, not ${shown(value)}.`
     throw new InvalidOptionError(message, { option: `breaker.${name}`, value })
   }
   const openMs = pick('openMs', 1, 3_600_000)

@@ -5,7 +5,9 @@
  * After an outage the backlog must not hit the destination in one blow. `slowStart` lets rate and burst climb in a
  * straight line from 10 % to 100 % over the given time.
  */
+
 import { InvalidOptionError } from '../errors.ts'
+import { shown } from '../model/shown.ts'
 
 export interface RateLimit {
   /** Deliveries per second on average; 0.001 to 10,000,000. */
@@ -117,6 +119,6 @@ function resolveLimit(limit: RateLimit): { perMs: number; burst: number } {
 
 function checkNumber(option: string, value: unknown, lowest: number, highest: number): number {
   if (typeof value === 'number' && value >= lowest && value <= highest) return value
-  const message = `${option} must be a number from ${lowest} to ${highest}, not ${String(value)}.`
+  const message = `${option} must be a number from ${lowest} to ${highest}, not ${shown(value)}.`
   throw new InvalidOptionError(message, { option, value })
 }

@@ -5,7 +5,9 @@
  * Delays go to the database, not to a timer, so they may be longer than a timer can wait. Without being asked for
  * more, no policy goes beyond 2^31−1 ms (24.8 days).
  */
-import { InvalidOptionError } from '../errors.ts'
+
+import { InvalidOptionError, readGiven } from '../errors.ts'
+import { shown } from '../model/shown.ts'
 import { refuseUnknown } from '../model/unknown-names.ts'
 import { compilePattern, matches, specificity } from './routing.ts'
 
@@ -67,6 +69,10 @@ const STEPS_NAMES = new Set(['delaysMs', 'maxAttempts'])
 
 /** min(maxMs, baseMs · multiplier^(attempts − 1)), then jitter on the capped delay. */
 export function exponential(options: ExponentialOptions = {}): RetryPolicy {
+  return readGiven('exponential', () => createExponential(options))
+}
+
+function createExponential(options: ExponentialOptions): RetryPolicy {
   refuseUnknown('exponential', options, EXPONENTIAL_NAMES)
   const baseMs = checkMs('baseMs', options.baseMs ?? 200)
   const maxMs = checkMs('maxMs', options.maxMs ?? 60_000)
@@ -85,6 +91,10 @@ export function exponential(options: ExponentialOptions = {}): RetryPolicy {
  * second, and so on.
  */
 export function linear(options: LinearOptions = {}): RetryPolicy {
+  return readGiven('linear', () => createLinear(options))
+}
+
+function createLinear(options: LinearOptions): RetryPolicy {
   refuseUnknown('linear', options, LINEAR_NAMES)
   const stepMs = checkMs('stepMs', options.stepMs ?? 60_000)
   const { maxMs } = options
@@ -97,12 +107,20 @@ export function linear(options: LinearOptions = {}): RetryPolicy {
 }
 
 export function fixed(options: FixedOptions): RetryPolicy {
+  return readGiven('fixed', () => createFixed(options))
+}
+
+function createFixed(options: FixedOptions): RetryPolicy {
   refuseUnknown('fixed', options, FIXED_NAMES)
   const delayMs = checkMs('delayMs', options.delayMs)
   return createPolicy(options.maxAttempts, delayMs, () => delayMs)
 }
 
 export function steps(options: StepsOptions): RetryPolicy {
+  return readGiven('steps', () => createSteps(options))
+}
+
+function createSteps(options: StepsOptions): RetryPolicy {
   refuseUnknown('steps', options, STEPS_NAMES)
   const { delaysMs } = options
   if (!Array.isArray(delaysMs) || delaysMs.length < 1 || delaysMs.length > 1000) {
@@ -188,13 +206,13 @@ function checkAttempts(value: unknown): number {
   if (value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && (value as number) >= 1)) {
     return value as number
   }
-  const message = `maxAttempts must be a whole number of 1 or more, or Infinity, not ${String(value)}.`
+  const message = `maxAttempts must be a whole number of 1 or more, or Infinity, not ${shown(value)}.`
   throw new InvalidOptionError(message, { option: 'maxAttempts', value })
 }
 
 function checkNumber(option: string, value: unknown, lowest: number, highest: number): number {
   if (typeof value === 'number' && value >= lowest && value <= highest) return value
-  const message = `${option} must be a number from ${lowest} to ${highest}, not ${String(value)}.`
+  const message = `${option} must be a number from ${lowest} to ${highest}, not ${shown(value)}.`
   throw new InvalidOptionError(message, { option, value })
 }
 

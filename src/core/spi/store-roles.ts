@@ -21,7 +21,8 @@ export interface Registry {
   /**
    * Events routed with an older registry than the one that brought this destination, after `afterSeq` and not
    * older than the destination, that have no delivery for it; lowest first. `scannedTo` is where to go on: it
-   * never passes an event that is not committed yet. Left out are events that wait for expansion, which will
+   * never passes an event that is not committed yet, and when there is no more it is the last position of which
+   * that is known, whatever registry its event was routed with. Left out are events that wait for expansion, which will
    * find the destination, and edited copies, which are for one destination alone.
    */
   findUnreconciled(destination: string, limit: number): Promise<ReconcileBatch>
@@ -272,6 +273,7 @@ export interface Maintenance {
   /**
    * One bounded step of cleaning: finished rows by when they finished, dead ones past their own retention
    * (never those that hold a key), events without any delivery left, old dedup keys, workers and statistics.
+   * Rows that not every destination is reconciled past stay: without them their event would look as if it was missed.
    */
   cleanup(request: CleanupRequest): Promise<CleanupResult>
   /** Rolls the current minute up into `stats`, keeping `keepMinutes`. */

@@ -23,6 +23,7 @@ import type { SqlStatement } from '../sql/sql-executor.ts'
 import type { PostgresDatabase, Row, Session } from './database.ts'
 import { type IdRange, lowestIdAt, missingRanges } from './periods.ts'
 import { tailOf } from './schema.ts'
+import { reconciled } from './statements/cleanup.ts'
 import { asMs, asNumber, asText, isTrue, MS } from './statements/sql-text.ts'
 import { addRemoved } from './statements/totals.ts'
 import type { PostgresTables } from './tables.ts'
@@ -182,7 +183,8 @@ export class PostgresPartitions {
     const about = `event_id >= '${low}' AND event_id < '${high}'`
     if (of === 'finished') {
       const recent = `finished_at > clock_timestamp() - ${retentionMs}::float8 * ${MS}`
-      return `CASE WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE ${recent}) THEN '${STAYS.recent}' END`
+      return `CASE WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE ${recent}) THEN '${STAYS.recent}'
+  WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE seq > ${reconciled(t)}) THEN '${STAYS.unreconciled}' END`
     }
     return `CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} WHERE ${about}) THEN '${STAYS.unfinished}'
   WHEN EXISTS (SELECT 1 FROM ${t.finished} WHERE ${about}) THEN '${STAYS.finished}' END`

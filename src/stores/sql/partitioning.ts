@@ -18,6 +18,7 @@ export const MAX_MOVED = 10_000
 /** Why a partition stays, as its check says it. */
 export const STAYS = Object.freeze({
   recent: 'it has deliveries that finished within the retention',
+  unreconciled: 'it has deliveries that not every destination is reconciled past',
   unfinished: 'it has events with unfinished or dead deliveries',
   finished: 'it has events whose finished deliveries are still kept',
 })

@@ -9,12 +9,21 @@ const MINUTE_MS = 60_000
 const PARTITION_LOCK_MS = 200
 const KEEP_STATISTICS_MINUTES = 7 * 24 * 60
 
-/** Removes what is past its retention, in bounded steps; counts are logged per kind. */
-export const cleanupDuty = (store: Store, options: ResolvedOptions, logger: Logger): Duty => ({
+/**
+ * Removes what is past its retention, in bounded steps; counts are logged per kind. The reconciler goes first, because
+ * what is not reconciled stays.
+ */
+export const cleanupDuty = (
+  store: Store,
+  options: ResolvedOptions,
+  logger: Logger,
+  reconciler: Pick<Duty, 'step'>,
+): Duty => ({
   name: 'cleanup',
   intervalMs: options.cleanupIntervalMs,
   firstAfterMs: Math.min(options.cleanupIntervalMs, MINUTE_MS),
   async step() {
+    await reconciler.step()
     const removed = await store.maintenance.cleanup({
       doneOlderThanMs: options.retentionDoneHours * HOUR_MS,
       deadOlderThanMs: options.retentionDeadHours === null ? null : options.retentionDeadHours * HOUR_MS,

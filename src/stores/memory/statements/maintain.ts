@@ -55,9 +55,14 @@ const removeEnded = (
   limit: number,
 ): Removed => {
   const { chosen, more } = upTo(rows, limit, (row) => (row.endedAtMs ?? 0) <= before)
-  for (const row of chosen) db.remove(row)
-  return { removed: chosen.length, more }
+  const gone = chosen.filter(({ seq }) => isReconciled(db, seq))
+  for (const row of gone) db.remove(row)
+  return { removed: gone.length, more: more && gone.length === limit }
 }
+
+/** Every destination is reconciled past it. Until then its event would look as if it was missed. */
+const isReconciled = (db: MemoryDatabase, seq: bigint): boolean =>
+  [...db.registry.values()].every(({ reconciledTo }) => reconciledTo >= seq)
 
 /** Young ones stay: a destination that was declared just now may still miss them. */
 const removeBareEvents = (db: MemoryDatabase, before: number, limit: number): Removed => {

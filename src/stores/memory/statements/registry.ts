@@ -99,7 +99,8 @@ export const findUnreconciled = (db: MemoryDatabase, destination: string, limit:
     const { id, type, key, size } = event.record
     events.push({ id, seq: event.seq, type, key, size })
   }
-  return { events, scannedTo, more: false }
+  const settled = barrier === null ? db.lastSeq : barrier - 1n
+  return { events, scannedTo: settled > scannedTo ? settled : scannedTo, more: false }
 }
 
 const lowestOpenSeq = (db: MemoryDatabase): bigint | null => {

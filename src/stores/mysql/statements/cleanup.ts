@@ -18,6 +18,13 @@ const idsOf = (rows: readonly Row[], place = 0): readonly string[] => [
   ...new Set(rows.map((row) => asId(row[place]))),
 ]
 
+/**
+ * What not every destination is reconciled past stays: without it its event would look as if it was missed. The number
+ * of the event counts, because a delivery that was delayed may have a later one than any event.
+ */
+const isReconciled = (t: Tables): string =>
+  `(e.seq IS NULL OR NOT EXISTS (SELECT 1 FROM ${t.destinations} AS r WHERE r.reconciled_to < e.seq))`
+
 /** Chosen first and locked then: rows are removed by id, in order, and only those that are still there count. */
 const removeFinished = async (
   c: Session,
@@ -27,7 +34,9 @@ const removeFinished = async (
   limit: number,
 ): Promise<readonly Row[]> => {
   const found = await c.rows(
-    `SELECT id FROM ${t.finished}${tail} FORCE INDEX (by_finish) WHERE finished_at <= ${earlier(NOW, '?')} ORDER BY finished_at LIMIT ?`,
+    `SELECT f.id FROM (SELECT id, event_id FROM ${t.finished}${tail} FORCE INDEX (by_finish)
+  WHERE finished_at <= ${earlier(NOW, '?')} ORDER BY finished_at LIMIT ?) AS f
+LEFT JOIN ${t.events} AS e ON e.id = f.event_id WHERE ${isReconciled(t)}`,
     [olderThanMs, limit],
   )
   if (found.length === 0) return []
@@ -51,7 +60,9 @@ const removeDead = async (
   for (const [destination] of names) {
     if (found.length >= limit) break
     const rows = await c.rows(
-      `SELECT id FROM ${t.deliveries} FORCE INDEX (due) WHERE destination = ? AND state = 3 AND available_at <= ${earlier(NOW, '?')} ORDER BY available_at LIMIT ?`,
+      `SELECT d.id FROM (SELECT id, event_id FROM ${t.deliveries} FORCE INDEX (due)
+  WHERE destination = ? AND state = 3 AND available_at <= ${earlier(NOW, '?')} ORDER BY available_at LIMIT ?) AS d
+LEFT JOIN ${t.events} AS e ON e.id = d.event_id WHERE ${isReconciled(t)}`,
       [asText(destination), olderThanMs, limit - found.length],
     )
     found.push(...idsOf(rows))

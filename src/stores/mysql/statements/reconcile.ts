@@ -24,6 +24,8 @@ import {
  * that somebody else has, which servers let it do for 50 seconds by default.
  */
 const DRAWN_MS = 60_000
+/** Most events that one search goes past. */
+const STRETCH = 5_000
 
 interface Mark {
   readonly version: number
@@ -47,7 +49,7 @@ const markOf = async (db: MysqlDatabase, t: Tables, destination: string): Promis
   }
 }
 
-/** The first events past the mark, of each version; `columns` may use the event as `e`. */
+/** The first events past the mark, of each version. */
 const candidates = (t: Tables, { versions, after }: Mark, limit: number): string =>
   versions
     .map(
@@ -70,30 +72,34 @@ FROM (${candidates(t, mark, limit)}) AS c STRAIGHT_JOIN ${t.events} AS e ON e.id
 }
 
 /**
- * How far the search may say it has come. Rows that only a dirty read shows are not committed yet. And numbers
- * that are missing among young events may have been drawn by a statement that has not written them yet.
+ * How far everything is committed, and so may be looked at for the last time. Rows that only a dirty read shows are not
+ * committed yet. And numbers that are missing among young events may have been drawn by a statement that has not
+ * written them yet.
  */
 const settledUpTo = async (
   db: MysqlDatabase,
   t: Tables,
-  mark: Mark,
-  seen: ReadonlySet<string>,
-  last: bigint,
-): Promise<bigint> => {
-  const young = `(SELECT COALESCE(MAX(o.seq), 0) FROM ${t.events} AS o WHERE o.seq <= ${last} AND o.created_at < ${earlier(NOW, DRAWN_MS)})`
-  const [, dirty, numbers] = await db.script([
+  after: bigint,
+): Promise<{ readonly upTo: bigint; readonly more: boolean }> => {
+  const next = `SELECT seq FROM ${t.events} FORCE INDEX (by_seq) WHERE seq > ${after} ORDER BY seq LIMIT ${STRETCH}`
+  const committed = (await db.rows(next)).map(([seq]) => asBigInt(seq))
+  const last = committed.at(-1)
+  if (last === undefined) return { upTo: after, more: false }
+  const [, dirty, old] = await db.script([
     one('SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED'),
+    one(next),
     one(
-      `SELECT c.id, c.seq FROM (${candidates(t, mark, seen.size + 1)}) AS c WHERE c.seq <= ${last} ORDER BY c.seq`,
+      `SELECT COALESCE(MAX(seq), 0) FROM ${t.events} WHERE seq > ${after} AND seq <= ${last} AND created_at < ${earlier(NOW, DRAWN_MS)}`,
     ),
-    one(`SELECT GREATEST(${mark.after}, y.seq), COUNT(e.seq) FROM (SELECT ${young} AS seq) AS y
-LEFT JOIN ${t.events} AS e ON e.seq > GREATEST(${mark.after}, y.seq) AND e.seq <= ${last} GROUP BY y.seq`),
   ])
-  const [known, count] = numbers?.rows[0] ?? [mark.after, 0]
-  const upTo = asBigInt(known) + asBigInt(count) < last ? asBigInt(known) : last
-  const open = (dirty?.rows ?? []).find(([id]) => !seen.has(asId(id)))
-  const limit = open === undefined ? upTo : asBigInt(open[1]) - 1n
-  return limit < upTo ? limit : upTo
+  const seen = new Set(committed)
+  const written = (dirty?.rows ?? []).map(([seq]) => asBigInt(seq)).filter((seq) => seq <= last)
+  const open = written.find((seq) => !seen.has(seq))
+  const known = asBigInt(old?.rows[0]?.[0] ?? 0)
+  let upTo = known > after ? known : after
+  for (const seq of written) if (seq === upTo + 1n) upTo = seq
+  if (open !== undefined && open <= upTo) upTo = open - 1n
+  return { upTo, more: committed.length === STRETCH && upTo > after }
 }
 
 export const findUnreconciled = async (
@@ -103,19 +109,18 @@ export const findUnreconciled = async (
   limit: number,
 ): Promise<ReconcileBatch> => {
   const mark = await markOf(db, t, destination)
-  if (mark === null || mark.versions.length === 0)
-    return { events: [], scannedTo: mark?.after ?? 0n, more: false }
+  if (mark === null) return { events: [], scannedTo: 0n, more: false }
+  const { upTo, more } = await settledUpTo(db, t, mark.after)
+  if (mark.versions.length === 0) return { events: [], scannedTo: upTo, more }
   const rows = await db.rows(examined(t, mark, destination, limit + 1))
   const taken = rows.slice(0, limit)
-  const last = taken.at(-1)
-  if (last === undefined) return { events: [], scannedTo: mark.after, more: false }
-  const seen = new Set(rows.map(([id]) => asId(id)))
-  const scannedTo = await settledUpTo(db, t, mark, seen, asBigInt(last[1]))
+  const last = rows.length > limit ? asBigInt(taken.at(-1)?.[1]) : upTo
+  const scannedTo = last < upTo ? last : upTo
   return {
     events: taken.filter((row) => asNumber(row[5]) === 1).map(eventOf),
-    scannedTo: scannedTo < mark.after ? mark.after : scannedTo,
+    scannedTo,
     // Without a step ahead the same events would come again at once.
-    more: rows.length > limit && scannedTo > mark.after,
+    more: (more || rows.length > limit) && scannedTo > mark.after,
   }
 }
 

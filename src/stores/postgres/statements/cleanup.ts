@@ -35,6 +35,10 @@ export const notWhileCleaning = (t: PostgresTables): SqlStatement => ({
 /** Clocks of processes, which ids are made by, may be ahead of the database's by this much. */
 const AHEAD = "interval '1 minute'"
 
+/** What every destination is reconciled past. Rows behind it stay: without them their event would look as if it was missed. */
+export const reconciled = (t: PostgresTables): string =>
+  `coalesce((SELECT min(reconciled_to) FROM ${t.destinations}), 9223372036854775807)`
+
 /**
  * A walk by id, which says when a delivery was made: one that finished before a time was made before it. An index
  * by the time of finishing would cost more with every delivery than looking at the few that took long. Ids from the
@@ -43,12 +47,12 @@ const AHEAD = "interval '1 minute'"
  */
 const FINISHED = sqlText(
   (t) => `WITH seen AS MATERIALIZED (
-  SELECT id, finished_at <= ${ago('$1')} AS old FROM ${t.finished}
+  SELECT id, finished_at <= ${ago('$1')} AND seq <= ${reconciled(t)} AS old FROM ${t.finished}
   WHERE id > $3::uuid AND id < ${idAt(`${ago('$1')} + ${AHEAD}`)} ORDER BY id LIMIT $2::int
 ), strange AS MATERIALIZED (
   SELECT id FROM (
-    SELECT id, finished_at FROM ${t.finished} WHERE id > ${idAt(`${NOW} + ${AHEAD}`)} ORDER BY id LIMIT $2::int
-  ) AS s WHERE finished_at <= ${ago('$1')}
+    SELECT id, seq, finished_at FROM ${t.finished} WHERE id > ${idAt(`${NOW} + ${AHEAD}`)} ORDER BY id LIMIT $2::int
+  ) AS s WHERE finished_at <= ${ago('$1')} AND seq <= ${reconciled(t)}
 ), gone AS (
   DELETE FROM ${t.finished} WHERE id = ANY(ARRAY(SELECT id FROM seen WHERE old UNION ALL SELECT id FROM strange LIMIT $2::int))
   RETURNING id, event_id, status, destination
@@ -65,7 +69,7 @@ SELECT (SELECT id FROM seen ORDER BY id DESC LIMIT 1), NULL, (SELECT count(*) FR
 const DEAD = sqlText(
   (t) => `DELETE FROM ${t.deliveries} WHERE id = ANY(ARRAY(
   SELECT id FROM ${t.deliveries} WHERE status = 3 AND settled_at <= ${ago('$1')} AND NOT holds_key ORDER BY settled_at LIMIT $2::int))
-  AND status = 3 AND NOT holds_key
+  AND status = 3 AND NOT holds_key AND seq <= ${reconciled(t)}
 RETURNING id, event_id`,
 )
 

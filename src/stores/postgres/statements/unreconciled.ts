@@ -93,7 +93,11 @@ export class Unreconciled {
         key: asTextOrNull(key),
         size: asNumber(size),
       }))
-    return { events, scannedTo: asBigInt(examined.at(-1)?.[1] ?? mark ?? 0), more: rows.length > limit }
+    const more = rows.length > limit
+    // Up to there everything is committed and was looked at, or was routed by somebody who knew the destination.
+    const scannedTo = more ? asBigInt(examined.at(-1)?.[1]) : upTo
+    const known = asBigInt(mark ?? 0)
+    return { events, scannedTo: scannedTo < known ? known : scannedTo, more }
   }
 
   async #settledUpTo(): Promise<bigint> {

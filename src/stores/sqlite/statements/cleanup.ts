@@ -12,16 +12,20 @@ import { addTotals } from './totals.ts'
 /** A fenced worker without lanes has nothing left to be recognised by. */
 const WORKER_KEPT_MS = 3_600_000
 
+/** What every destination is reconciled past. Rows behind it stay: without them their event would look as if it was missed. */
+const reconciled = (t: Tables): string =>
+  `coalesce((SELECT min(reconciled_to) FROM ${t.destinations}), 9223372036854775807)`
+
 const FINISHED = sqlText(
   (t) => `DELETE FROM ${t.finished} WHERE id IN (
-  SELECT id FROM ${t.finished} WHERE finished_at <= ${NOW} - ? ORDER BY finished_at LIMIT ?)
+  SELECT id FROM ${t.finished} WHERE finished_at <= ${NOW} - ? ORDER BY finished_at LIMIT ?) AND seq <= ${reconciled(t)}
 RETURNING id, event_id, status, destination`,
 )
 
 /** Those that hold a key stay until an operator decides, or the rows behind them would never be found. */
 const DEAD = sqlText(
   (t) => `DELETE FROM ${t.deliveries} WHERE id IN (
-  SELECT id FROM ${t.deliveries} WHERE status = 3 AND settled_at <= ${NOW} - ? AND holds_key = 0 ORDER BY settled_at LIMIT ?)
+  SELECT id FROM ${t.deliveries} WHERE status = 3 AND settled_at <= ${NOW} - ? AND holds_key = 0 ORDER BY settled_at LIMIT ?) AND seq <= ${reconciled(t)}
 RETURNING id, event_id`,
 )
 

@@ -65,6 +65,9 @@ export const load = (c: SqliteConnection, t: Tables): RegistryState =>
     })),
   )
 
+const lastSeq = (c: SqliteConnection, t: Tables): bigint =>
+  asBigInt(c.rows(LAST_SEQ, [`${t.prefix}events`])[0]?.[0] ?? 0n)
+
 export const declare = (
   c: SqliteConnection,
   t: Tables,
@@ -72,12 +75,12 @@ export const declare = (
 ): RegistryState => {
   const before = load(c, t)
   const changed = changedDeclarations(before, declared)
-  const lastSeq = asBigInt(c.rows(LAST_SEQ, [`${t.prefix}events`])[0]?.[0] ?? 0n)
+  const drawn = lastSeq(c, t)
   for (const declaration of changed) {
     const { name, patterns, paused } = declaration
-    const from = patternPositions(before, declaration, lastSeq).map(String)
+    const from = patternPositions(before, declaration, drawn).map(String)
     const texts = [JSON.stringify(patterns), JSON.stringify(from)]
-    c.rows(DECLARE(t), [name, ...texts, before.version + 1, Number(paused ?? false), lastSeq])
+    c.rows(DECLARE(t), [name, ...texts, before.version + 1, Number(paused ?? false), drawn])
     c.rows(ADD_LANES(t), [name, ALL_LANES])
   }
   return changed.length === 0 ? before : load(c, t)
@@ -125,14 +128,14 @@ WHERE versions.v < target.version
 ORDER BY e.seq LIMIT ?`,
 )
 
-const MARK = sqlText((t) => `SELECT reconciled_to FROM ${t.destinations} WHERE name = ?`)
-
 export const findUnreconciled = (
   c: SqliteConnection,
   t: Tables,
   destination: string,
   limit: number,
 ): ReconcileBatch => {
+  // Asked for first: one writer at a time, so whatever has a lower position is committed and will be found.
+  const drawn = lastSeq(c, t)
   const rows = c.rows(UNRECONCILED(t), [destination, destination, destination, limit + 1, limit + 1])
   const examined = rows.slice(0, limit)
   const events = examined
@@ -144,8 +147,8 @@ export const findUnreconciled = (
       key: asTextOrNull(key),
       size: asNumber(size),
     }))
-  const last = examined.at(-1)?.[1] ?? c.rows(MARK(t), [destination])[0]?.[0] ?? 0
-  return { events, scannedTo: asBigInt(last), more: rows.length > limit }
+  const more = rows.length > limit
+  return { events, scannedTo: more ? asBigInt(examined.at(-1)?.[1]) : drawn, more }
 }
 
 /**

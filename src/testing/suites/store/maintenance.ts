@@ -34,6 +34,38 @@ export const maintenanceTopic: Topic = {
       assert.equal(await t.store.inspection.event(event.id), null)
     },
 
+    'what not every destination is reconciled past stays, or its event would look as if it was missed':
+      async (t) => {
+        const me = await t.worker()
+        await t.declare('alpha', 'beta')
+        const { version } = await t.store.registry.load()
+        const event = t.event({ routesVersion: version })
+        const [alpha, beta] = ['alpha', 'beta'].map((destination) => t.delivery(event, { destination }))
+        await t.insert({ events: [event], deliveries: [alpha!, beta!] })
+        const { seq } = await t.readOne({ event, delivery: alpha! })
+        await t.done({ event, delivery: alpha! }, me.right)
+        assert.equal((await cleanup(t)).done, 0)
+        await t.store.registry.reconcile('alpha', [], seq)
+        assert.equal((await cleanup(t)).done, 0, 'beta is not reconciled past it')
+        await t.store.registry.reconcile('beta', [], seq)
+        assert.equal((await cleanup(t)).done, 1)
+        await t.store.registry.declare([{ name: 'alpha', patterns: ['*', 'a.*'] }])
+        const { events } = await t.store.registry.findUnreconciled('alpha', 10)
+        assert.deepEqual(events, [], 'a later version of alpha does not send it a second time')
+      },
+
+    'dead deliveries stay as long': async (t) => {
+      const me = await t.worker()
+      await t.declare('alpha')
+      const { version } = await t.store.registry.load()
+      const published = await t.publish({ destination: 'alpha', routesVersion: version })
+      const { seq } = await t.readOne(published)
+      await t.dead(published, me.right)
+      assert.equal((await cleanup(t)).dead, 0)
+      await t.store.registry.reconcile('alpha', [], seq)
+      assert.equal((await cleanup(t)).dead, 1)
+    },
+
     'nothing goes before its retention has passed': async (t) => {
       const me = await t.worker()
       const [done, dead] = await t.publishMany(2)

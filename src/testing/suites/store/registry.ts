@@ -172,6 +172,15 @@ export const registryTopic: Topic = {
       assert.equal(one, other)
     },
 
+    'the search says how far it has looked also when nothing is missing': async (t) => {
+      const { version } = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
+      const heard = await t.publish({ routesVersion: version, destination: 'alpha' })
+      const { seq } = await t.readOne(heard)
+      const { events, scannedTo, more } = await t.store.registry.findUnreconciled('alpha', 10)
+      assert.deepEqual([events, more], [[], false])
+      assert.ok(scannedTo >= seq, `${scannedTo} is before ${seq}`)
+    },
+
     'a delivery that is finished already is not added again': async (t) => {
       const me = await t.worker()
       const old = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
