@@ -15,7 +15,7 @@ export interface SeedSummary {
   readonly events: number
   readonly deliveries: number
   readonly duplicates: number
-  readonly faults: Readonly<Record<string, number>>
+  readonly counts: Readonly<Record<string, number>>
 }
 
 export interface Batch {
@@ -40,7 +40,7 @@ export const summarise = async (seed: number, defect: string | null): Promise<Se
     events: result.events,
     deliveries: result.deliveries,
     duplicates: result.duplicates,
-    faults: Object.fromEntries(result.faults),
+    counts: Object.fromEntries(result.counts),
   }
 }
 

@@ -15,7 +15,7 @@ import type { Ledger } from './ledger.ts'
 import { networkLayer } from './network.ts'
 import { Observer } from './observer.ts'
 import type { DestinationPlan, ProcessPlan } from './plan.ts'
-import { Random } from './random.ts'
+import type { Random } from './random.ts'
 import type { Owner } from './scheduler.ts'
 import type { Sinks } from './sinks.ts'
 import { SimulatedTransactions } from './transactions.ts'
@@ -37,6 +37,8 @@ export class Boot implements Owner {
   /** Deliveries that were under way when it stood still: it may have given them up before they arrive. */
   readonly doubtful = new Set<string>()
   readonly newVersion: boolean
+  /** When it learned that a destination is paused. */
+  readonly knowsPaused = new Map<string, number>()
   alive = true
   pausedUntil = 0
   /** Up: started, or a writer that never starts. */
@@ -58,7 +60,8 @@ export class Boot implements Owner {
     this.plan = plan
     this.newVersion = newVersion
     this.#world = world
-    this.#random = new Random(world.plan.seed, this.name)
+    this.#random = world.stream(this.name)
+    if (plan.skewMs !== 0) world.count('skew')
     this.#store = memoryStore({ database: world.database })
     this.observer = new Observer(world, ledger, this.name)
     this.transactions = new SimulatedTransactions(world, this, this.#store.transactions)
@@ -110,6 +113,7 @@ export class Boot implements Owner {
     const { clean } = await this.outbox.stop()
     await this.outbox.close()
     this.#world.note(this.name, `*has stopped${clean ? '' : ', with something still under way'}`)
+    this.#world.count(clean ? 'stoppedClean' : 'stoppedUnclean')
     this.#end()
   }
 
@@ -134,6 +138,18 @@ export class Boot implements Owner {
       for (const receipt of receipts) {
         if (receipt.boot === this.name && this.inFlight.has(receipt.deliveryId)) receipt.replyFailed = true
       }
+    }
+  }
+
+  /** An answer about the registry has come. */
+  learnRegistry(answer: object): void {
+    const { truth, now } = this.#world
+    const readAt = truth.registryReadAt.get(answer) ?? 0
+    for (const [destination, since] of truth.pausedSince) {
+      if (since < readAt && !this.knowsPaused.has(destination)) this.knowsPaused.set(destination, now)
+    }
+    for (const destination of this.knowsPaused.keys()) {
+      if (!truth.pausedSince.has(destination)) this.knowsPaused.delete(destination)
     }
   }
 
@@ -164,16 +180,25 @@ export class Boot implements Owner {
   }
 
   #createMetrics(): Metrics {
-    const { settings } = this.#world.plan
+    const world = this.#world
+    const { settings } = world.plan
+    const breakers = new Map<string, string>()
     return {
       ...NOOP_METRICS,
+      hotDropped: () => world.count('hotOverflow'),
+      breakerState: (destination, state) => {
+        const before = breakers.get(destination) ?? 'closed'
+        breakers.set(destination, state)
+        if (before === 'closed' && state !== 'closed') world.count('breakerOpened')
+        if (before !== 'closed' && state === 'closed') world.count('breakerClosed')
+      },
       queueDepths: (destination, hot, cold) => {
         // What was under way and could not be sent is put back, whether or not there is room.
         const { concurrency = 1, maxBatch = 1 } =
           this.#destinations.find(({ name }) => name === destination) ?? {}
         const back = concurrency * maxBatch
         if (hot <= settings.hotQueueCapacity + back && cold <= settings.coldQueueCapacity + back) return
-        this.#world.violate(
+        world.violate(
           '8 bounds',
           `${this.name} has ${hot} hot and ${cold} cold deliveries queued for ${destination}`,
         )
@@ -185,15 +210,18 @@ export class Boot implements Owner {
     return this.#world.plan.destinations.filter(({ late }) => !late || this.newVersion)
   }
 
+  #patternsOf({ patterns, laterPatterns }: DestinationPlan): readonly string[] {
+    return this.newVersion ? [...patterns, ...laterPatterns] : patterns
+  }
+
   #options(sinks: Sinks): Omit<OutboxOptions<MemoryTransaction, MemoryTransaction>, 'store'> {
     const { settings } = this.#world.plan
     const { retryBaseMs, retryMaxMs, breakerMaxMs, ...rest } = settings
     const destinations: Record<string, DestinationOptions> = {}
     for (const plan of this.#destinations) {
-      const { name, patterns, concurrency, maxAttempts, deadHead, timeoutMs, maxBatch, ratePerSecond, kind } =
-        plan
+      const { name, concurrency, maxAttempts, deadHead, timeoutMs, maxBatch, ratePerSecond, kind } = plan
       destinations[name] = {
-        events: patterns,
+        events: this.#patternsOf(plan),
         concurrency,
         batchSize: maxBatch,
         deadHead,
@@ -218,7 +246,8 @@ export class Boot implements Owner {
   #listen(sinks: Sinks): void {
     for (const plan of this.#destinations) {
       if (plan.kind !== 'listener') continue
-      for (const pattern of plan.patterns) this.outbox.on(plan.name, pattern, sinks.listener(this, plan))
+      for (const pattern of this.#patternsOf(plan))
+        this.outbox.on(plan.name, pattern, sinks.listener(this, plan))
     }
   }
 }

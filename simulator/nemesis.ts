@@ -3,9 +3,12 @@ import { Boot } from './boot.ts'
 import type { Ledger } from './ledger.ts'
 import type { Fault, ProcessPlan } from './plan.ts'
 import type { Sinks } from './sinks.ts'
-import type { World } from './world.ts'
+import { numberOf } from './truth.ts'
+import { EPOCH_MS, type World } from './world.ts'
 
 const TICK_MS = 100
+/** How far the database's clock is from the right time at most. */
+export const MOST_CLOCK_STEP_MS = 4_000
 
 export class Nemesis {
   readonly boots = new Map<string, Boot>()
@@ -60,7 +63,8 @@ export class Nemesis {
     const upgraded = upgradeAtMs !== null && (world.now >= upgradeAtMs || world.phase === 'liveness')
     const boot = new Boot(world, this.#ledger, this.#sinks, plan, life, upgraded)
     this.boots.set(plan.name, boot)
-    world.note(boot.name, '*boots')
+    if (upgraded && this.usable.some(({ newVersion }) => !newVersion)) world.count('mixedVersions')
+    world.note(boot.name, upgraded ? '*boots in the newer version' : '*boots')
     void boot.start()
   }
 
@@ -99,6 +103,10 @@ export class Nemesis {
       world.note('database', `*is away for ${Math.round(durationMs)} ms`)
       world.databaseDownUntil = world.now + durationMs
     }
+    if (this.#happens('clockStep')) {
+      world.databaseOffsetMs = nemesis.between(-MOST_CLOCK_STEP_MS, MOST_CLOCK_STEP_MS)
+      world.note('database', `*sets its clock to ${Math.round(world.databaseOffsetMs)} ms off`)
+    }
     if (this.#happens('sinkOutage'))
       this.#sinks.beginOutage(nemesis.pick(plan.destinations).name, nemesis.between(50, 4_000))
   }
@@ -125,6 +133,7 @@ export class Nemesis {
     if (this.#happens('redrive')) this.#act(desk, 'redrive', () => operator.redrive(target))
     if (this.#happens('replay')) this.#act(desk, 'replay', () => operator.replay(target))
     if (this.#happens('discard')) this.#act(desk, 'discard', () => operator.discard({ ...target, limit: 1 }))
+    if (this.#happens('edit')) this.#edit(desk)
     if (this.#happens('operatorPause')) {
       this.#act(desk, 'pause', () => operator.pause(target.destination))
       this.#world.scheduler.after(nemesis.between(100, 3_000), () =>
@@ -137,8 +146,18 @@ export class Nemesis {
     }
   }
 
+  /** Somebody corrects what was refused for good. */
+  #edit(desk: Boot): void {
+    const { database, nemesis } = this.#world
+    const dead = [...database.deliveries.values()].filter(({ status }) => status === 'dead')
+    if (dead.length === 0) return
+    const { id, eventId } = nemesis.pick(dead)
+    const n = numberOf(database.events.get(eventId)?.record.data ?? '')
+    this.#act(desk, 'edit', () => desk.outbox.operator.edit(id, { payload: { n, edited: true } }))
+  }
+
   #wallOf(boot: Boot): number {
-    return this.#world.database.now() + boot.plan.skewMs
+    return EPOCH_MS + this.#world.now + boot.plan.skewMs
   }
 
   #act(desk: Boot, what: string, act: () => Promise<unknown>): void {

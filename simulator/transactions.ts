@@ -91,10 +91,12 @@ export class SimulatedTransactions implements MemoryTransactions {
       scheduler.after(world.latency(), () => {
         if (!this.#boot.alive && !survivesCrash) return
         if (!opened.tx.isOpen || refused) {
+          world.count('commitRolledBack')
           if (opened.tx.isOpen) void opened.rollback()
           answer(() => reject(commitError('commitRolledBack', 'COMMIT was answered by ROLLBACK')))
           return
         }
+        if (unknown) world.count(applied ? 'commitUnknownApplied' : 'commitUnknownLost')
         if (applied) this.#apply(opened)
         else void opened.rollback()
         if (!unknown) answer(resolve)
@@ -108,13 +110,18 @@ export class SimulatedTransactions implements MemoryTransactions {
   }
 
   #apply(opened: OpenTransaction<MemoryTransaction>): void {
-    const { scheduler, truth } = this.#world
-    const script = this.#scripts.get(opened.tx)
+    const world = this.#world
+    const { scheduler, truth } = world
+    const numbers = this.#scripts.get(opened.tx)?.surviving ?? []
+    const { firstSeq } = opened.tx.log
+    const visible = [...world.database.events.values()].at(-1)?.seq ?? 0n
+    if (firstSeq !== null && firstSeq < visible) world.count('lateCommit')
     this.#boot.observer.during('commit', () => {
       void opened.commit()
-      truth.commit(script?.surviving ?? [], scheduler.steps, scheduler.now)
+      truth.commit(numbers, scheduler.steps, scheduler.now)
     })
-    this.#world.note(this.#boot.name, 'commit', script?.surviving)
+    world.count('deduplicated', numbers.filter((n) => truth.facts.get(n)?.swallowed === true).length)
+    world.note(this.#boot.name, 'commit', numbers)
   }
 }
 
