@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { findDefect } from './defects.ts'
+import { findDefect } from './defects/index.ts'
 import { runSeed } from './run.ts'
 
 /** What is kept of one seed. */

@@ -66,7 +66,7 @@ export class Boot implements Owner {
     this.observer = new Observer(world, ledger, this.name)
     this.transactions = new SimulatedTransactions(world, this, this.#store.transactions)
     const { defect } = world
-    const stored = defect?.database ? intercept(this.#store, defect.database(world)) : this.#store
+    const stored = defect?.database ? intercept(this.#store, defect.database(world, this)) : this.#store
     const store = intercept(intercept(stored, this.observer.layer), networkLayer(world, this))
     const doomed: typeof store.insert = (tx, request) =>
       store.insert(tx, request).catch((error: unknown) => {
@@ -114,14 +114,17 @@ export class Boot implements Owner {
     await this.outbox.close()
     this.#world.note(this.name, `*has stopped${clean ? '' : ', with something still under way'}`)
     this.#world.count(clean ? 'stoppedClean' : 'stoppedUnclean')
-    this.#end()
+    this.alive = false
+    // Who leaves in order has written down everything that it sent.
+    if (!clean) this.#leaveUnsettled()
   }
 
   /** From this moment nothing of it happens any more. */
   crash(why: string): void {
     if (!this.alive) return
     this.#world.note(this.name, `*crashes: ${why}`)
-    this.#end()
+    this.alive = false
+    this.#leaveUnsettled()
     // The server notices after a while and rolls back what was open.
     this.#world.scheduler.after(this.#world.network.between(0, 300), () => void this.#store.close())
   }
@@ -153,8 +156,7 @@ export class Boot implements Owner {
     }
   }
 
-  #end(): void {
-    this.alive = false
+  #leaveUnsettled(): void {
     for (const { receipts } of this.#world.truth.journeys.values()) {
       for (const receipt of receipts)
         if (receipt.boot === this.name && !receipt.settled) receipt.senderGone = true

@@ -1,6 +1,9 @@
 /** Judged at every statement: a worker that was fenced changes nothing, and what an operator does is written down. */
-import type { MemoryDatabase } from '../src/stores/memory/index.ts'
+import type { InsertRequest } from '../src/core/spi/index.ts'
+import type { MemoryDatabase, MemoryTransaction } from '../src/stores/memory/index.ts'
+import { TransactionLog } from '../src/stores/memory/transactions.ts'
 import type { Call } from './intercept.ts'
+import { numberOf } from './truth.ts'
 import type { World } from './world.ts'
 
 const WORKER_FIRST: ReadonlySet<string> = new Set([
@@ -43,6 +46,24 @@ export const judgeStatement = async (
     world.violate('7 finished is final', `${name} through ${who} left no audit row`)
   }
   return result
+}
+
+/** With locked keys only one open transaction has written events of a key. */
+export const judgeTurns = (
+  world: World,
+  tx: MemoryTransaction,
+  { events, lockKeys }: InsertRequest,
+): void => {
+  if (!lockKeys) return
+  const keys = new Set(events.map(({ key }) => key).filter((key) => key !== null))
+  for (const other of world.database.open) {
+    if (other === tx.log || !(other instanceof TransactionLog)) continue
+    for (const entry of other.entries) {
+      if (entry.kind !== 'event' || !keys.has(entry.event.record.key ?? '')) continue
+      const about = [...events.map(({ data }) => numberOf(data)), numberOf(entry.event.record.data)]
+      world.violate('4 order', `two open transactions write the key "${entry.event.record.key}"`, about)
+    }
+  }
 }
 
 const pictureOf = ({ deliveries, lanes }: MemoryDatabase): string => {

@@ -1,4 +1,5 @@
 /** What goes wrong and who intervenes: processes end, stand still and are replaced; operators act at bad moments. */
+import type { DeliveryRow } from '../src/stores/memory/rows.ts'
 import { Boot } from './boot.ts'
 import type { Ledger } from './ledger.ts'
 import type { Fault, ProcessPlan } from './plan.ts'
@@ -130,7 +131,11 @@ export class Nemesis {
     if (desk === undefined) return
     const target = { destination: nemesis.pick(plan.destinations).name, limit: nemesis.whole(1, 5) }
     const { operator } = desk.outbox
-    if (this.#happens('redrive')) this.#act(desk, 'redrive', () => operator.redrive(target))
+    if (this.#happens('redrive')) {
+      // Somebody who looks first: where something is dead, if anywhere.
+      const destination = this.#pickDead()?.destination ?? target.destination
+      this.#act(desk, 'redrive', () => operator.redrive({ ...target, destination }))
+    }
     if (this.#happens('replay')) this.#act(desk, 'replay', () => operator.replay(target))
     if (this.#happens('discard')) this.#act(desk, 'discard', () => operator.discard({ ...target, limit: 1 }))
     if (this.#happens('edit')) this.#edit(desk)
@@ -148,12 +153,16 @@ export class Nemesis {
 
   /** Somebody corrects what was refused for good. */
   #edit(desk: Boot): void {
+    const dead = this.#pickDead()
+    if (dead === undefined) return
+    const n = numberOf(this.#world.database.events.get(dead.eventId)?.record.data ?? '')
+    this.#act(desk, 'edit', () => desk.outbox.operator.edit(dead.id, { payload: { n, edited: true } }))
+  }
+
+  #pickDead(): DeliveryRow | undefined {
     const { database, nemesis } = this.#world
     const dead = [...database.deliveries.values()].filter(({ status }) => status === 'dead')
-    if (dead.length === 0) return
-    const { id, eventId } = nemesis.pick(dead)
-    const n = numberOf(database.events.get(eventId)?.record.data ?? '')
-    this.#act(desk, 'edit', () => desk.outbox.operator.edit(id, { payload: { n, edited: true } }))
+    return dead.length === 0 ? undefined : nemesis.pick(dead)
   }
 
   #wallOf(boot: Boot): number {

@@ -12,9 +12,9 @@ import type {
   SettleRequest,
   SettleResult,
 } from '../src/core/spi/index.ts'
-import { checkInvariants } from '../src/stores/memory/index.ts'
+import { checkInvariants, type MemoryTransaction } from '../src/stores/memory/index.ts'
 import type { DeliveryRow } from '../src/stores/memory/rows.ts'
-import { judgeStatement } from './check-statement.ts'
+import { judgeStatement, judgeTurns } from './check-statement.ts'
 import { measure } from './coverage.ts'
 import type { Call, Layer } from './intercept.ts'
 import type { Ledger } from './ledger.ts'
@@ -91,6 +91,7 @@ export class Observer {
       // Only now, because it may have waited for somebody who writes the same key.
       if (world.scheduler.steps > steps) world.count('lockWait')
       noteStored(world, args[1] as InsertRequest)
+      judgeTurns(world, args[0] as MemoryTransaction, args[1] as InsertRequest)
       return result
     } catch (error) {
       if (error instanceof StoreError && error.code === ERROR_CODES.storeBusy) world.count('keyDeadlock')

@@ -1,6 +1,6 @@
 /** One seed from beginning to end. */
 import { checkEnd, countDuplicates, findWaiting } from './check-end.ts'
-import type { Defect } from './defects.ts'
+import type { Defect } from './defects/index.ts'
 import { Ledger } from './ledger.ts'
 import { MOST_CLOCK_STEP_MS, Nemesis } from './nemesis.ts'
 import { createPlan, type Plan } from './plan.ts'

@@ -3,7 +3,7 @@
  * events, faults, processes and destinations. It is as repeatable as a run: how long it takes is counted in runs.
  */
 import { applyCut, applyCuts, isFault } from './cut.ts'
-import type { Defect } from './defects.ts'
+import type { Defect } from './defects/index.ts'
 import { createPlan, FAULTS, type Plan } from './plan.ts'
 import { type RunResult, runPlan } from './run.ts'
 

@@ -64,6 +64,7 @@ export class SimulatedTransactions implements MemoryTransactions {
 
   async nested<T>(tx: MemoryTransaction, fn: (tx: MemoryTransaction) => Promise<T>): Promise<T> {
     await this.#world.scheduler.sleep(this.#world.latency(), this.#boot)
+    if (this.#world.defect?.keepsSavepoints === true) return await fn(tx)
     return await (this.#inner.nested as NonNullable<MemoryTransactions['nested']>)(tx, fn)
   }
 
@@ -78,7 +79,7 @@ export class SimulatedTransactions implements MemoryTransactions {
   #commit(opened: OpenTransaction<MemoryTransaction>): Promise<void> {
     const world = this.#world
     const { network, scheduler } = world
-    const early = world.defect?.answersCommitEarly === true
+    const believes = world.defect?.believes
     const unknown = world.strikes('commitUnknown', network)
     const applied = !unknown || network.chance(0.5)
     const refused = !unknown && world.strikes('rollback', network) && network.chance(0.2)
@@ -86,20 +87,21 @@ export class SimulatedTransactions implements MemoryTransactions {
       const answer = (then: () => void, delayMs = world.latency()): void => {
         scheduler.after(delayMs, then, this.#boot)
       }
-      if (early) answer(resolve, 0)
+      if (believes === 'sent') answer(resolve, 0)
       const survivesCrash = network.chance(0.5)
       scheduler.after(world.latency(), () => {
         if (!this.#boot.alive && !survivesCrash) return
         if (!opened.tx.isOpen || refused) {
           world.count('commitRolledBack')
           if (opened.tx.isOpen) void opened.rollback()
-          answer(() => reject(commitError('commitRolledBack', 'COMMIT was answered by ROLLBACK')))
+          if (believes === 'rolledBack') answer(resolve)
+          else answer(() => reject(commitError('commitRolledBack', 'COMMIT was answered by ROLLBACK')))
           return
         }
         if (unknown) world.count(applied ? 'commitUnknownApplied' : 'commitUnknownLost')
         if (applied) this.#apply(opened)
         else void opened.rollback()
-        if (!unknown) answer(resolve)
+        if (!unknown || believes === 'unknown') answer(resolve)
         else
           answer(
             () => reject(commitError('commitUnknown', 'the answer to COMMIT was lost')),

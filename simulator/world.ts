@@ -1,7 +1,7 @@
 /** Everything that one run shares: time, the database, what is true, what happened and what went wrong. */
 import { createMemoryDatabase, type MemoryDatabase } from '../src/stores/memory/index.ts'
 import type { Path } from './coverage.ts'
-import type { Defect } from './defects.ts'
+import type { Defect } from './defects/index.ts'
 import type { Fault, Plan } from './plan.ts'
 import { Random } from './random.ts'
 import { Scheduler } from './scheduler.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { DEFECTS, type Defect } from '../../simulator/defects.ts'
+import { DEFECTS, type Defect } from '../../simulator/defects/index.ts'
 import { runSeed } from '../../simulator/run.ts'
 
 const FIRST_SEEDS = 25
