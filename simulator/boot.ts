@@ -19,6 +19,7 @@ import type { Random } from './random.ts'
 import type { Owner } from './scheduler.ts'
 import type { Sinks } from './sinks.ts'
 import { SimulatedTransactions } from './transactions.ts'
+import { simulatedWakeup } from './wake-ups.ts'
 import { EPOCH_MS, type World } from './world.ts'
 
 export type SimulatedOutbox = Outbox<MemoryTransaction, MemoryTransaction>
@@ -74,11 +75,12 @@ export class Boot implements Owner {
         if (!tx.log.over) tx.log.rollback()
         throw error
       })
+    const { wakes } = world.plan
     const runtime = this.#createRuntime()
     const options = this.#options(sinks)
     this.outbox = createOutbox({
       ...(defect?.options?.(options) ?? options),
-      store: { ...store, insert: doomed },
+      store: { ...store, insert: doomed, ...(wakes ? { wakeup: simulatedWakeup(world, this) } : {}) },
       transactions: this.transactions,
       runtime,
       metrics: this.#createMetrics(),

@@ -38,6 +38,7 @@ export const PATHS = [
   'extended',
   'extensionLost',
   'hotOverflow',
+  'wokenUp',
   'sweptLate',
   'activated',
   'held',

@@ -99,6 +99,8 @@ export interface Plan {
   readonly latencyMs: readonly [number, number]
   /** Some payloads are large, so that bytes run out before counts do. */
   readonly largePayloads: boolean
+  /** The database carries messages between processes. */
+  readonly wakes: boolean
 }
 
 /** Highest probability or rate per kind; a seed draws below it. */
@@ -157,6 +159,7 @@ export const createPlan = (seed: number): Plan => {
     upgradeAtMs: random.chance(0.4) ? random.between(1_000, 8_000) : null,
     latencyMs: random.pick([[0.2, 3] as const, [1, 30] as const, [5, 120] as const]),
     largePayloads: random.chance(0.05),
+    wakes: random.chance(0.4),
   }
 }
 

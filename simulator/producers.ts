@@ -94,9 +94,13 @@ export class Producers {
       if (world.strikes('savepoint', workload)) await this.#savepoint(boot, tx, script)
       else await this.#publish(boot, tx, script)
     }
+    const { settings, upgradeAtMs } = world.plan
+    const meetsDeploy = !boot.newVersion && upgradeAtMs !== null && world.now >= upgradeAtMs
     if (world.strikes('longTransaction', workload)) {
-      const { hotLeaseMs } = world.plan.settings
-      await scheduler.sleep(workload.between(0.1, 1.6) * hotLeaseMs, boot)
+      await scheduler.sleep(workload.between(0.1, 1.6) * settings.hotLeaseMs, boot)
+    } else if (meetsDeploy && workload.chance(0.3)) {
+      // It does not know the newest routes, and commits when everybody believes that all of its kind are gone.
+      await scheduler.sleep(workload.between(1_000, 5_000), boot)
     } else if (workload.chance(0.3)) await scheduler.sleep(workload.between(0, 50), boot)
   }
 

@@ -82,7 +82,7 @@ export class SimulatedTransactions implements MemoryTransactions {
     const believes = world.defect?.believes
     const unknown = world.strikes('commitUnknown', network)
     const applied = !unknown || network.chance(0.5)
-    const refused = !unknown && world.strikes('rollback', network) && network.chance(0.2)
+    const refused = !unknown && world.strikes('rollback', network) && network.chance(0.4)
     return new Promise((resolve, reject) => {
       const answer = (then: () => void, delayMs = world.latency()): void => {
         scheduler.after(delayMs, then, this.#boot)
