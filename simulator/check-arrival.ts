@@ -41,7 +41,7 @@ const judgeHistory = (world: World, ledger: Ledger, destination: string, fact: F
 }
 
 const judgeOrder = (world: World, ledger: Ledger, destination: string, fact: Fact): void => {
-  if (ledger.runs(fact.n, destination)[0]?.reconciled === true) return
+  if (ledger.runs(fact.n, destination)[0]?.reconciled === true || world.clockWentBack) return
   for (const earlier of world.truth.byKey.get(fact.key as string) ?? []) {
     if (earlier === fact || !isBefore(world, ledger, destination, earlier, fact)) continue
     const why = whyInTheWay(world, ledger, destination, earlier)

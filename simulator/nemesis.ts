@@ -8,7 +8,7 @@ import { numberOf } from './truth.ts'
 import { EPOCH_MS, type World } from './world.ts'
 
 const TICK_MS = 100
-/** How far the database's clock is from the right time at most. */
+/** How far the database's clock jumps, and how far it can be off if it may go back. */
 export const MOST_CLOCK_STEP_MS = 4_000
 
 export class Nemesis {
@@ -105,7 +105,12 @@ export class Nemesis {
       world.databaseDownUntil = world.now + durationMs
     }
     if (this.#happens('clockStep')) {
-      world.databaseOffsetMs = nemesis.between(-MOST_CLOCK_STEP_MS, MOST_CLOCK_STEP_MS)
+      const before = world.databaseOffsetMs
+      const most = MOST_CLOCK_STEP_MS
+      world.databaseOffsetMs = plan.clockGoesBack
+        ? nemesis.between(-most, most)
+        : before + nemesis.between(0, most)
+      world.clockWentBack ||= world.databaseOffsetMs < before
       world.note('database', `*sets its clock to ${Math.round(world.databaseOffsetMs)} ms off`)
     }
     if (this.#happens('sinkOutage'))

@@ -99,6 +99,8 @@ export interface Plan {
   readonly latencyMs: readonly [number, number]
   /** Some payloads are large, so that bytes run out before counts do. */
   readonly largePayloads: boolean
+  /** The database's clock jumps not only ahead. */
+  readonly clockGoesBack: boolean
   /** The database carries messages between processes. */
   readonly wakes: boolean
 }
@@ -160,6 +162,7 @@ export const createPlan = (seed: number): Plan => {
     latencyMs: random.pick([[0.2, 3] as const, [1, 30] as const, [5, 120] as const]),
     largePayloads: random.chance(0.05),
     wakes: random.chance(0.4),
+    clockGoesBack: random.chance(0.4),
   }
 }
 

@@ -1,7 +1,7 @@
 /** Adds deliveries that publishers who did not know a destination left out. */
 import { laneOf } from '../../model/lane.ts'
 import { compilePattern, matches } from '../../policy/routing.ts'
-import type { ReconcileBatch, RegisteredDestination, Store } from '../../spi/index.ts'
+import type { ReconcileBatch, Store } from '../../spi/index.ts'
 import type { Routes } from '../routes.ts'
 import type { Duty } from './duty.ts'
 
@@ -24,8 +24,8 @@ export const reconcilerDuty = (
   async step() {
     await routes.refresh(store.registry)
     let more = false
-    for (const destination of routes.registered) {
-      more = (await reconcile(store, destination, newId, added)) || more
+    for (const { name } of routes.registered) {
+      more = (await reconcile(store, routes, name, newId, added)) || more
     }
     return more
   },
@@ -33,18 +33,23 @@ export const reconcilerDuty = (
 
 const reconcile = async (
   store: Store,
-  destination: RegisteredDestination,
+  routes: Routes,
+  name: string,
   newId: () => string,
   added: (destination: string, count: number) => void,
 ): Promise<boolean> => {
-  const { name } = destination
   const batch = await store.registry.findUnreconciled(name, RECONCILE_BATCH)
+  if (batch.events.length === 0 && !batch.more) return false
+  // Only now: by patterns from before the look, events that a newer process has just asked for would be passed over
+  // for ever.
+  const registered = (await routes.refresh(store.registry))?.destinations
+  const destination = registered?.find((one) => one.name === name)
+  if (destination === undefined) return false
   const patterns = destination.patterns.map(compilePattern)
   // A pattern that came later does not bring the history along.
   const isMissed = ({ type, seq }: ReconcileBatch['events'][number]): boolean =>
     patterns.some((pattern, i) => matches(pattern, type) && seq > (destination.patternsFrom[i] ?? 0n))
   const missed = batch.events.filter(isMissed)
-  if (missed.length === 0 && batch.events.length === 0 && !batch.more) return false
   const deliveries = missed.map(({ id, seq, key, size }) => ({
     id: newId(),
     eventId: id,
