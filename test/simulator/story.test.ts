@@ -79,10 +79,4 @@ describe('a cut', () => {
   it.each(['crush', 'events=0', 'events', 'no', ''])('is refused where it means nothing: "%s"', (cut) => {
     expect(applyCut(plan, cut)).toBeUndefined()
   })
-
-  it('is refused by the command line with a sentence', { timeout: 60_000 }, async () => {
-    const { code, text } = await simulate('--seed', '1', '--cut', 'crush')
-    expect(code).toBe(2)
-    expect(text).toContain('there is no cut "crush"')
-  })
 })
