@@ -9,6 +9,7 @@ const FIRST_SEEDS = 200
 /** Seeds that once showed a bug in the core, and what it was. The world of a seed changes when the simulator does. */
 const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] = [
   { seed: 13, found: 'keyed rows set aside for a sweep took all the room, and the sweep waited for room' },
+  { seed: 13, found: 'a read passed over a row that was being given back, and sent the next of its key' },
   { seed: 17, found: 'the same with two destinations and an operator’s pause in between' },
   { seed: 23, found: 'a retry behind another retry was the only row that each read had room for' },
   { seed: 27, found: 'a claim that a long transaction outlived was extended for ever and never sent' },
@@ -19,6 +20,7 @@ const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] 
   { seed: 122, found: 'a claim that waited through a fence was made in a lane of somebody else' },
   { seed: 129, found: 'the same delivery was sent twice by one process, without any fault' },
   { seed: 152, found: 'retries that wait for a dead head kept all others from being read' },
+  { seed: 340, found: 'a reconciler with old patterns passed over events for ever' },
   { seed: 1242, found: 'a delayed event was read past an event of its key that was too recent to be read' },
 ]
 
