@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { findDefect } from './defects.ts'
+import { findDefect } from './defects/index.ts'
 import { runSeed } from './run.ts'
 
 /** What is kept of one seed. */
@@ -15,7 +15,7 @@ export interface SeedSummary {
   readonly events: number
   readonly deliveries: number
   readonly duplicates: number
-  readonly faults: Readonly<Record<string, number>>
+  readonly counts: Readonly<Record<string, number>>
 }
 
 export interface Batch {
@@ -40,7 +40,7 @@ export const summarise = async (seed: number, defect: string | null): Promise<Se
     events: result.events,
     deliveries: result.deliveries,
     duplicates: result.duplicates,
-    faults: Object.fromEntries(result.faults),
+    counts: Object.fromEntries(result.counts),
   }
 }
 

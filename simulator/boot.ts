@@ -15,10 +15,11 @@ import type { Ledger } from './ledger.ts'
 import { networkLayer } from './network.ts'
 import { Observer } from './observer.ts'
 import type { DestinationPlan, ProcessPlan } from './plan.ts'
-import { Random } from './random.ts'
+import type { Random } from './random.ts'
 import type { Owner } from './scheduler.ts'
 import type { Sinks } from './sinks.ts'
 import { SimulatedTransactions } from './transactions.ts'
+import { simulatedWakeup } from './wake-ups.ts'
 import { EPOCH_MS, type World } from './world.ts'
 
 export type SimulatedOutbox = Outbox<MemoryTransaction, MemoryTransaction>
@@ -37,6 +38,8 @@ export class Boot implements Owner {
   /** Deliveries that were under way when it stood still: it may have given them up before they arrive. */
   readonly doubtful = new Set<string>()
   readonly newVersion: boolean
+  /** When it learned that a destination is paused. */
+  readonly knowsPaused = new Map<string, number>()
   alive = true
   pausedUntil = 0
   /** Up: started, or a writer that never starts. */
@@ -58,12 +61,13 @@ export class Boot implements Owner {
     this.plan = plan
     this.newVersion = newVersion
     this.#world = world
-    this.#random = new Random(world.plan.seed, this.name)
+    this.#random = world.stream(this.name)
+    if (plan.skewMs !== 0) world.count('skew')
     this.#store = memoryStore({ database: world.database })
     this.observer = new Observer(world, ledger, this.name)
     this.transactions = new SimulatedTransactions(world, this, this.#store.transactions)
     const { defect } = world
-    const stored = defect?.database ? intercept(this.#store, defect.database(world)) : this.#store
+    const stored = defect?.database ? intercept(this.#store, defect.database(world, this)) : this.#store
     const store = intercept(intercept(stored, this.observer.layer), networkLayer(world, this))
     const doomed: typeof store.insert = (tx, request) =>
       store.insert(tx, request).catch((error: unknown) => {
@@ -71,11 +75,12 @@ export class Boot implements Owner {
         if (!tx.log.over) tx.log.rollback()
         throw error
       })
+    const { wakes } = world.plan
     const runtime = this.#createRuntime()
     const options = this.#options(sinks)
     this.outbox = createOutbox({
       ...(defect?.options?.(options) ?? options),
-      store: { ...store, insert: doomed },
+      store: { ...store, insert: doomed, ...(wakes ? { wakeup: simulatedWakeup(world, this) } : {}) },
       transactions: this.transactions,
       runtime,
       metrics: this.#createMetrics(),
@@ -110,14 +115,18 @@ export class Boot implements Owner {
     const { clean } = await this.outbox.stop()
     await this.outbox.close()
     this.#world.note(this.name, `*has stopped${clean ? '' : ', with something still under way'}`)
-    this.#end()
+    this.#world.count(clean ? 'stoppedClean' : 'stoppedUnclean')
+    this.alive = false
+    // Who leaves in order has written down everything that it sent.
+    if (!clean) this.#leaveUnsettled()
   }
 
   /** From this moment nothing of it happens any more. */
   crash(why: string): void {
     if (!this.alive) return
     this.#world.note(this.name, `*crashes: ${why}`)
-    this.#end()
+    this.alive = false
+    this.#leaveUnsettled()
     // The server notices after a while and rolls back what was open.
     this.#world.scheduler.after(this.#world.network.between(0, 300), () => void this.#store.close())
   }
@@ -137,8 +146,19 @@ export class Boot implements Owner {
     }
   }
 
-  #end(): void {
-    this.alive = false
+  /** An answer about the registry has come. */
+  learnRegistry(answer: object): void {
+    const { truth, now } = this.#world
+    const readAt = truth.registryReadAt.get(answer) ?? 0
+    for (const [destination, since] of truth.pausedSince) {
+      if (since < readAt && !this.knowsPaused.has(destination)) this.knowsPaused.set(destination, now)
+    }
+    for (const destination of this.knowsPaused.keys()) {
+      if (!truth.pausedSince.has(destination)) this.knowsPaused.delete(destination)
+    }
+  }
+
+  #leaveUnsettled(): void {
     for (const { receipts } of this.#world.truth.journeys.values()) {
       for (const receipt of receipts)
         if (receipt.boot === this.name && !receipt.settled) receipt.senderGone = true
@@ -164,16 +184,25 @@ export class Boot implements Owner {
   }
 
   #createMetrics(): Metrics {
-    const { settings } = this.#world.plan
+    const world = this.#world
+    const { settings } = world.plan
+    const breakers = new Map<string, string>()
     return {
       ...NOOP_METRICS,
+      hotDropped: () => world.count('hotOverflow'),
+      breakerState: (destination, state) => {
+        const before = breakers.get(destination) ?? 'closed'
+        breakers.set(destination, state)
+        if (before === 'closed' && state !== 'closed') world.count('breakerOpened')
+        if (before !== 'closed' && state === 'closed') world.count('breakerClosed')
+      },
       queueDepths: (destination, hot, cold) => {
         // What was under way and could not be sent is put back, whether or not there is room.
         const { concurrency = 1, maxBatch = 1 } =
           this.#destinations.find(({ name }) => name === destination) ?? {}
         const back = concurrency * maxBatch
         if (hot <= settings.hotQueueCapacity + back && cold <= settings.coldQueueCapacity + back) return
-        this.#world.violate(
+        world.violate(
           '8 bounds',
           `${this.name} has ${hot} hot and ${cold} cold deliveries queued for ${destination}`,
         )
@@ -185,15 +214,18 @@ export class Boot implements Owner {
     return this.#world.plan.destinations.filter(({ late }) => !late || this.newVersion)
   }
 
+  #patternsOf({ patterns, laterPatterns }: DestinationPlan): readonly string[] {
+    return this.newVersion ? [...patterns, ...laterPatterns] : patterns
+  }
+
   #options(sinks: Sinks): Omit<OutboxOptions<MemoryTransaction, MemoryTransaction>, 'store'> {
     const { settings } = this.#world.plan
     const { retryBaseMs, retryMaxMs, breakerMaxMs, ...rest } = settings
     const destinations: Record<string, DestinationOptions> = {}
     for (const plan of this.#destinations) {
-      const { name, patterns, concurrency, maxAttempts, deadHead, timeoutMs, maxBatch, ratePerSecond, kind } =
-        plan
+      const { name, concurrency, maxAttempts, deadHead, timeoutMs, maxBatch, ratePerSecond, kind } = plan
       destinations[name] = {
-        events: patterns,
+        events: this.#patternsOf(plan),
         concurrency,
         batchSize: maxBatch,
         deadHead,
@@ -218,7 +250,8 @@ export class Boot implements Owner {
   #listen(sinks: Sinks): void {
     for (const plan of this.#destinations) {
       if (plan.kind !== 'listener') continue
-      for (const pattern of plan.patterns) this.outbox.on(plan.name, pattern, sinks.listener(this, plan))
+      for (const pattern of this.#patternsOf(plan))
+        this.outbox.on(plan.name, pattern, sinks.listener(this, plan))
     }
   }
 }

@@ -22,14 +22,28 @@ export const judgeArrival = (
   const journey = truth.journey(fact, destination)
   if (journey.firstAttemptAt !== null || run !== 1) return journey
   journey.firstAttemptAt = scheduler.steps
+  judgeHistory(world, ledger, destination, fact)
   if (fact.key !== null) judgeOrder(world, ledger, destination, fact)
   return journey
 }
 
+/** What was stored before a destination was declared is not its business, however late somebody looks. */
+const judgeHistory = (world: World, ledger: Ledger, destination: string, fact: Fact): void => {
+  if (ledger.runs(fact.n, destination)[0]?.reconciled !== true) return
+  const declared = world.truth.firstDeclaredAt.get(destination) ?? new Map<string, number>()
+  const known = [...declared].some(
+    ([pattern, step]) => matches(pattern, fact.type) && step <= (fact.storedAt ?? 0),
+  )
+  if (known) return
+  world.violate('2 no ghost', `e${fact.n} was added for ${destination}, which was declared after it`, [
+    fact.n,
+  ])
+}
+
 const judgeOrder = (world: World, ledger: Ledger, destination: string, fact: Fact): void => {
-  if (ledger.runs(fact.n, destination)[0]?.reconciled === true) return
+  if (ledger.runs(fact.n, destination)[0]?.reconciled === true || world.clockWentBack) return
   for (const earlier of world.truth.byKey.get(fact.key as string) ?? []) {
-    if (earlier === fact || !isBefore(ledger, destination, earlier, fact)) continue
+    if (earlier === fact || !isBefore(world, ledger, destination, earlier, fact)) continue
     const why = whyInTheWay(world, ledger, destination, earlier)
     if (why === null) continue
     world.violate(
@@ -45,10 +59,13 @@ const judgeOrder = (world: World, ledger: Ledger, destination: string, fact: Fac
  * e1 was there before anybody began to publish e2, or comes first in the same transaction. A delayed event takes
  * its place when it is due: then it is as if it were published and committed at that moment.
  */
-const isBefore = (ledger: Ledger, destination: string, e1: Fact, e2: Fact): boolean => {
+const isBefore = (world: World, ledger: Ledger, destination: string, e1: Fact, e2: Fact): boolean => {
   if (e1.transaction === e2.transaction && e1.delayMs === 0 && e2.delayMs === 0) return e1.place < e2.place
   const activatedAt = ({ n }: Fact): number | null => ledger.runs(n, destination)[0]?.activatedAt ?? null
   const placed = e1.delayMs > 0 ? activatedAt(e1) : e1.committedAt
+  // With locked keys a writer waits until those before it have committed, and then it is behind them.
+  const waits = world.plan.settings.keyOrder === 'locked' && e1.delayMs === 0 && e2.delayMs === 0
+  if (waits) return placed !== null && e2.storedAt !== null && placed <= e2.storedAt
   const began = e2.delayMs > 0 ? activatedAt(e2) : e2.beganAt
   return placed !== null && began !== null && placed < began
 }
@@ -86,14 +103,16 @@ const whyLatestWaits = (
 
 /** The destination hears what is stored from the moment on in which it is declared. */
 export const isOwed = (world: World, fact: Fact, destination: string): boolean => {
-  const declaredAt = world.truth.declaredAt.get(destination)
-  if (declaredAt === undefined || fact.storedAt === null || fact.storedAt < declaredAt) return false
-  return hears(world, destination, fact.type)
+  const { storedAt, type } = fact
+  if (storedAt === null) return false
+  const declared = world.truth.declaredAt.get(destination) ?? new Map<string, number>()
+  return [...declared].some(([pattern, step]) => matches(pattern, type) && step <= storedAt)
 }
 
 export const hears = (world: World, destination: string, type: string): boolean => {
-  const patterns = world.plan.destinations.find(({ name }) => name === destination)?.patterns ?? []
-  return patterns.some((pattern) =>
-    pattern.endsWith('*') ? type.startsWith(pattern.slice(0, -1)) : pattern === type,
-  )
+  const plan = world.plan.destinations.find(({ name }) => name === destination)
+  return [...(plan?.patterns ?? []), ...(plan?.laterPatterns ?? [])].some((one) => matches(one, type))
 }
+
+const matches = (pattern: string, type: string): boolean =>
+  pattern.endsWith('*') ? type.startsWith(pattern.slice(0, -1)) : pattern === type

@@ -42,8 +42,8 @@ const whyUnfinished = (world: World, ledger: Ledger, fact: Fact, destination: st
   return `is ${open.status}, run ${open.run}, attempts ${open.attempts}`
 }
 
-const wasCleanedUp = ({ database, plan, faults }: World, ledger: Ledger, { n }: Fact): boolean => {
-  if (!faults.has('cleanup')) return false
+const wasCleanedUp = ({ database, plan, counts }: World, ledger: Ledger, { n }: Fact): boolean => {
+  if (!counts.has('cleanup')) return false
   if (plan.destinations.some(({ name }) => ledger.runs(n, name).some(({ removed }) => removed))) return true
   for (const { record } of database.events.values()) if (numberOf(record.data) === n) return false
   return true
@@ -84,7 +84,7 @@ const checkJourney = (world: World, ledger: Ledger, journey: Journey): void => {
     )
   }
   for (const { id, run } of ledger.runs(fact.n, destination)) {
-    const all = receipts.filter((receipt) => receipt.deliveryId === id)
+    const all = receipts.filter(({ deliveryId, copied }) => deliveryId === id && !copied)
     const unexplained = all.filter((it) => !(it.replyFailed || it.rightLost || it.senderGone))
     const strict = isUnambiguous(world.plan) && all.length > 1
     if (unexplained.length <= 1 && !strict) continue

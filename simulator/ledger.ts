@@ -10,6 +10,7 @@ import type { World } from './world.ts'
 /** A row as it was after the last statement, and what must be remembered of its past. */
 export interface RowHistory {
   readonly id: string
+  readonly eventId: string
   readonly n: number
   readonly destination: string
   readonly run: number
@@ -33,6 +34,7 @@ const INSERTERS: ReadonlySet<string> = new Set([
   'registry.reconcile',
   'operations.redrive',
   'operations.replay',
+  'operations.edit',
 ])
 
 export class Ledger {
@@ -47,6 +49,15 @@ export class Ledger {
   /** All runs of an event at a destination, in order. */
   runs(n: number, destination: string): readonly RowHistory[] {
     return this.#byJourney.get(`${n} ${destination}`) ?? []
+  }
+
+  /** Numbers of the events whose deliveries a text names, and of those that share their keys. */
+  namedIn(text: string): number[] {
+    const rows = [...this.rows.values()]
+    const named = rows.filter(({ id }) => text.includes(id))
+    const isRelated = ({ destination, key }: RowHistory): boolean =>
+      named.some((row) => row.key !== null && row.key === key && row.destination === destination)
+    return [...new Set([...named, ...rows.filter(isRelated)].map(({ n }) => n))]
   }
 
   /** Compares everything with how it was before `statement`, which was asked for by `who`. */
@@ -71,9 +82,10 @@ export class Ledger {
   #inserted(row: DeliveryRow, statement: string, who: string): void {
     const world = this.#world
     const n = numberOf(world.database.events.get(row.eventId)?.record.data ?? '')
-    const { id, destination, run, key, seq, status, attempts, token, holdsKey } = row
+    const { id, eventId, destination, run, key, seq, status, attempts, token, holdsKey } = row
     const known: RowHistory = {
       id,
+      eventId,
       n,
       destination,
       run,
@@ -93,12 +105,13 @@ export class Ledger {
     const journey = `${n} ${destination}`
     const runs = this.#byJourney.get(journey)
     // A row that cleanup removed is forgotten: the reconciler cannot know that it was there.
-    if (runs?.some((other) => other.run === run && !other.removed)) {
+    if (runs?.some((other) => other.eventId === eventId && other.run === run && !other.removed)) {
       world.violate('7 finished is final', `run ${run} of e${n} for ${destination} exists twice`, [n])
     }
     if (runs === undefined) this.#byJourney.set(journey, [known])
     else runs.push(known)
-    if (!INSERTERS.has(statement) || run > 1 !== statement.startsWith('operations.')) {
+    const again = run > 1 || statement === 'operations.edit'
+    if (!INSERTERS.has(statement) || again !== statement.startsWith('operations.')) {
       world.violate('7 finished is final', `${statement} made run ${run} of e${n} for ${destination}`, [n])
     }
     world.note(who, `${statement}: e${n} for ${destination} is ${status}${run > 1 ? `, run ${run}` : ''}`, [
@@ -123,9 +136,13 @@ export class Ledger {
       bad('7 finished is final', 'a delivery was given up without an operator')
     }
     if (row.attempts > known.attempts && statement === 'queue.suspect') {
+      world.count('quarantined')
       world.truth.answersFor(known.id).spent += row.attempts - known.attempts
     }
-    if (row.status === 'dead' && known.status !== 'dead') this.#died(known, row)
+    if (row.status === 'dead' && known.status !== 'dead') {
+      if (row.holdsKey) world.count('blockedKey')
+      this.#died(known, row)
+    }
     if (row.status === 'done' && known.status !== 'done') this.#done(known)
     this.#checkAttempts(known, row)
     if (statement === 'queue.activate') known.activatedAt = world.scheduler.steps

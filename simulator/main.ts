@@ -1,10 +1,16 @@
 /** `npm run simulate`: many simulated histories, or one of them once more; HELP says what can be asked. */
 import { parseArgs } from 'node:util'
 import { runBatch, type SeedSummary } from './batch.ts'
-import { DEFECTS, findDefect } from './defects.ts'
-import { runSeed } from './run.ts'
+import { PATHS } from './coverage.ts'
+import { applyCut, applyCuts } from './cut.ts'
+import { DEFECTS, type Defect, findDefect } from './defects/index.ts'
+import { createPlan, FAULTS } from './plan.ts'
+import { type RunResult, runPlan } from './run.ts'
+import { shrink } from './shrink.ts'
 
 const DEFAULT_SEEDS = 200
+/** Stories of further seeds are most likely about the same. */
+const MOST_TOLD = 3
 
 interface Arguments {
   readonly seeds: number
@@ -14,6 +20,7 @@ interface Arguments {
   readonly json: boolean
   readonly trace: boolean
   readonly first: boolean
+  readonly cuts: readonly string[]
 }
 
 const HELP = `npm run simulate -- [options]
@@ -22,6 +29,7 @@ const HELP = `npm run simulate -- [options]
   --from S       the first of them (default 1)
   --seed S       this one alone, twice, to prove that it is the same both times
   --trace        with --seed: every single step
+  --cut WORDS    with --seed: with less in it, as the story of a violation says; cut.ts has the words
   --defect NAME  with a defect planted in the core, until a seed shows it; --defect list names them all
   --first        no further than the first seed that is not well
   --json         one JSON object as the last line
@@ -41,6 +49,7 @@ const SPEC = {
   json: { type: 'boolean', default: false },
   trace: { type: 'boolean', default: false },
   first: { type: 'boolean', default: false },
+  cut: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
@@ -75,7 +84,13 @@ const readArguments = (): Arguments | null => {
   if (defect !== null && defect !== 'list' && findDefect(defect) === undefined) {
     throw new UsageError(`there is no defect "${defect}"; --defect list shows them all`)
   }
-  if (values.trace && values.seed === undefined) throw new UsageError('--trace needs --seed')
+  for (const option of ['trace', 'cut'] as const) {
+    if (values[option] && values.seed === undefined) throw new UsageError(`--${option} needs --seed`)
+  }
+  const cuts = values.cut?.split(',') ?? []
+  for (const cut of cuts) {
+    if (applyCut(createPlan(0), cut) === undefined) throw new UsageError(`there is no cut "${cut}"`)
+  }
   return {
     seeds: whole('seeds', values.seeds, DEFAULT_SEEDS, 1, 1_000_000),
     from: whole('from', values.from, 1, 0, LAST_SEED),
@@ -84,19 +99,36 @@ const readArguments = (): Arguments | null => {
     json: values.json,
     trace: values.trace,
     first: values.first,
+    cuts,
   }
 }
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 
-const replayCommand = (seed: number, defect: string | null): string =>
-  `npm run simulate -- --seed ${seed}${defect === null ? '' : ` --defect ${defect}`}`
-
-const tell = (summary: SeedSummary, defect: string | null): void => {
-  say(`\nseed ${summary.seed} violates ${summary.invariant}: ${summary.message}\n`)
-  for (const line of summary.story) say(line)
-  say(`\nreplay it with: ${replayCommand(summary.seed, defect)}`)
+/** Tells the smallest story found, and returns it. */
+const tell = async ({ seed, invariant, message }: SeedSummary, defect: string | null): Promise<Told> => {
+  say(`\nseed ${seed} violates ${invariant}: ${message}`)
+  const smallest = await shrink(seed, plantedOf(defect))
+  const { cuts = [], result } = smallest ?? {}
+  const story = result?.violation?.story ?? []
+  say(`\n${cuts.length === 0 ? 'it cannot be made smaller' : `it takes no more than ${describe(result)}`}:\n`)
+  for (const line of story) say(line)
+  const replay = `npm run simulate -- --seed ${seed}${defect === null ? '' : ` --defect ${defect}`}`
+  say(`\nreplay it with: ${replay}${cuts.length === 0 ? '' : ` --cut ${cuts.join()}`}`)
+  if (cuts.length > 0) say(`    as it was: ${replay}`)
+  return { cuts, story }
 }
+
+interface Told {
+  readonly cuts: readonly string[]
+  readonly story: readonly string[]
+}
+
+const describe = (result: RunResult | undefined): string =>
+  `${result?.events} events: ${result?.violation?.message}`
+
+const plantedOf = (defect: string | null): Defect | null =>
+  defect === null ? null : (findDefect(defect) ?? null)
 
 /** Drawn only where somebody is looking. */
 const progressBar = (total: number): ((done: number) => void) => {
@@ -111,12 +143,11 @@ const progressBar = (total: number): ((done: number) => void) => {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
 
-const addFaults = (all: readonly SeedSummary[]): Record<string, number> => {
-  const faults: Record<string, number> = {}
-  for (const summary of all) {
-    for (const [kind, count] of Object.entries(summary.faults)) faults[kind] = (faults[kind] ?? 0) + count
-  }
-  return faults
+/** How often each fault struck and each path was taken; 0 where none did. */
+const sortCounts = (all: readonly Readonly<Record<string, number>>[]) => {
+  const add = (names: readonly string[]): Record<string, number> =>
+    Object.fromEntries(names.map((name) => [name, sum(all.map((counts) => counts[name] ?? 0))]))
+  return { faults: add(FAULTS), paths: add(PATHS) }
 }
 
 /** One hash for all seeds, in their order. */
@@ -129,11 +160,12 @@ const foldHashes = (all: readonly SeedSummary[]): string => {
 }
 
 /** One seed, twice, to prove that it is the same both times. */
-const replay = async (seed: number, { defect, json, trace }: Arguments): Promise<number> => {
+const replay = async (seed: number, { defect, json, trace, cuts }: Arguments): Promise<number> => {
   const startedAt = performance.now()
-  const planted = defect === null ? null : (findDefect(defect) ?? null)
-  const first = await runSeed(seed, planted)
-  const second = await runSeed(seed, planted)
+  const plan = applyCuts(createPlan(seed), cuts)
+  if (plan === undefined) throw new UsageError('these cuts leave nothing')
+  const first = await runPlan(plan, plantedOf(defect))
+  const second = await runPlan(plan, plantedOf(defect))
   const same = first.hash === second.hash
   if (trace) for (const line of first.lines()) say(line)
   const { violation } = first
@@ -150,7 +182,7 @@ const replay = async (seed: number, { defect, json, trace }: Arguments): Promise
       violation === null ? [] : [{ seed, invariant: violation.invariant, story: violation.story }]
     const { events, deliveries, duplicates, hash } = first
     const ms = Math.round(performance.now() - startedAt)
-    const faults = Object.fromEntries(first.faults)
+    const { faults, paths } = sortCounts([Object.fromEntries(first.counts)])
     const violations = failing.length
     say(
       JSON.stringify({
@@ -161,6 +193,7 @@ const replay = async (seed: number, { defect, json, trace }: Arguments): Promise
         deliveries,
         duplicates,
         faults,
+        paths,
         hash,
         same,
         ms,
@@ -177,7 +210,10 @@ const runMany = async ({ seeds, from, defect, json, first }: Arguments): Promise
   const all = await runBatch({ seeds: numbers, defect, first: first || defect !== null }, progressBar(seeds))
   const failing = all.filter(({ invariant }) => invariant !== null)
   const [worst] = failing
-  for (const summary of failing.slice(0, defect === null ? 3 : 1)) tell(summary, defect)
+  const told = new Map<number, Told>()
+  for (const summary of failing.slice(0, defect === null ? MOST_TOLD : 1)) {
+    told.set(summary.seed, await tell(summary, defect))
+  }
   const ms = Math.round(performance.now() - startedAt)
   if (defect !== null) {
     const caught = worst !== undefined
@@ -201,8 +237,13 @@ const runMany = async ({ seeds, from, defect, json, first }: Arguments): Promise
       `${totals.duplicates} duplicates that faults explain, ${(ms / 1_000).toFixed(1)} s`,
   )
   if (json) {
-    const told = failing.map(({ seed, invariant, story }) => ({ seed, invariant, story }))
-    const faults = addFaults(all)
+    const list = failing.map(({ seed, invariant, story }) => ({
+      seed,
+      invariant,
+      story,
+      ...told.get(seed),
+    }))
+    const { faults, paths } = sortCounts(all.map(({ counts }) => counts))
     say(
       JSON.stringify({
         seeds,
@@ -210,9 +251,10 @@ const runMany = async ({ seeds, from, defect, json, first }: Arguments): Promise
         from,
         ...totals,
         faults,
+        paths,
         hash: foldHashes(all),
         ms,
-        failing: told,
+        failing: list,
       }),
     )
   }

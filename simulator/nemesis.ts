@@ -1,11 +1,15 @@
 /** What goes wrong and who intervenes: processes end, stand still and are replaced; operators act at bad moments. */
+import type { DeliveryRow } from '../src/stores/memory/rows.ts'
 import { Boot } from './boot.ts'
 import type { Ledger } from './ledger.ts'
 import type { Fault, ProcessPlan } from './plan.ts'
 import type { Sinks } from './sinks.ts'
-import type { World } from './world.ts'
+import { numberOf } from './truth.ts'
+import { EPOCH_MS, type World } from './world.ts'
 
 const TICK_MS = 100
+/** How far the database's clock jumps, and how far it can be off if it may go back. */
+export const MOST_CLOCK_STEP_MS = 4_000
 
 export class Nemesis {
   readonly boots = new Map<string, Boot>()
@@ -60,7 +64,8 @@ export class Nemesis {
     const upgraded = upgradeAtMs !== null && (world.now >= upgradeAtMs || world.phase === 'liveness')
     const boot = new Boot(world, this.#ledger, this.#sinks, plan, life, upgraded)
     this.boots.set(plan.name, boot)
-    world.note(boot.name, '*boots')
+    if (upgraded && this.usable.some(({ newVersion }) => !newVersion)) world.count('mixedVersions')
+    world.note(boot.name, upgraded ? '*boots in the newer version' : '*boots')
     void boot.start()
   }
 
@@ -99,6 +104,15 @@ export class Nemesis {
       world.note('database', `*is away for ${Math.round(durationMs)} ms`)
       world.databaseDownUntil = world.now + durationMs
     }
+    if (this.#happens('clockStep')) {
+      const before = world.databaseOffsetMs
+      const most = MOST_CLOCK_STEP_MS
+      world.databaseOffsetMs = plan.clockGoesBack
+        ? nemesis.between(-most, most)
+        : before + nemesis.between(0, most)
+      world.clockWentBack ||= world.databaseOffsetMs < before
+      world.note('database', `*sets its clock to ${Math.round(world.databaseOffsetMs)} ms off`)
+    }
     if (this.#happens('sinkOutage'))
       this.#sinks.beginOutage(nemesis.pick(plan.destinations).name, nemesis.between(50, 4_000))
   }
@@ -122,9 +136,14 @@ export class Nemesis {
     if (desk === undefined) return
     const target = { destination: nemesis.pick(plan.destinations).name, limit: nemesis.whole(1, 5) }
     const { operator } = desk.outbox
-    if (this.#happens('redrive')) this.#act(desk, 'redrive', () => operator.redrive(target))
+    if (this.#happens('redrive')) {
+      // Somebody who looks first: where something is dead, if anywhere.
+      const destination = this.#pickDead()?.destination ?? target.destination
+      this.#act(desk, 'redrive', () => operator.redrive({ ...target, destination }))
+    }
     if (this.#happens('replay')) this.#act(desk, 'replay', () => operator.replay(target))
     if (this.#happens('discard')) this.#act(desk, 'discard', () => operator.discard({ ...target, limit: 1 }))
+    if (this.#happens('edit')) this.#edit(desk)
     if (this.#happens('operatorPause')) {
       this.#act(desk, 'pause', () => operator.pause(target.destination))
       this.#world.scheduler.after(nemesis.between(100, 3_000), () =>
@@ -137,8 +156,22 @@ export class Nemesis {
     }
   }
 
+  /** Somebody corrects what was refused for good. */
+  #edit(desk: Boot): void {
+    const dead = this.#pickDead()
+    if (dead === undefined) return
+    const n = numberOf(this.#world.database.events.get(dead.eventId)?.record.data ?? '')
+    this.#act(desk, 'edit', () => desk.outbox.operator.edit(dead.id, { payload: { n, edited: true } }))
+  }
+
+  #pickDead(): DeliveryRow | undefined {
+    const { database, nemesis } = this.#world
+    const dead = [...database.deliveries.values()].filter(({ status }) => status === 'dead')
+    return dead.length === 0 ? undefined : nemesis.pick(dead)
+  }
+
   #wallOf(boot: Boot): number {
-    return this.#world.database.now() + boot.plan.skewMs
+    return EPOCH_MS + this.#world.now + boot.plan.skewMs
   }
 
   #act(desk: Boot, what: string, act: () => Promise<unknown>): void {

@@ -9,6 +9,13 @@ import type { Boot } from './boot.ts'
 import type { Layer } from './intercept.ts'
 import type { World } from './world.ts'
 
+/** Statements that only look take no locks that anybody could wait for. */
+const LOOKS = /^(?:queue\.read|lanes\.survey|registry\.(?:load|find)|inspection\.)/
+
+/** Two statements waited for each other, and the database ended this one. */
+const deadlock = (what: string): StoreError =>
+  new StoreError(ERROR_CODES.storeBusy, `${what}: deadlock`, { transient: true })
+
 const unreachable = (what: string): StoreError =>
   new StoreError(ERROR_CODES.storeUnavailable, `${what}: the connection was lost`, { transient: true })
 
@@ -24,6 +31,10 @@ export const hop = <T>(world: World, boot: Boot, name: string, work: () => Promi
     const fail = (): void => {
       scheduler.after(network.between(10, 600), () => reject(unreachable(name)), boot)
     }
+    const land = (value: T): void => {
+      if (name === 'registry.load') boot.learnRegistry(value as object)
+      resolve(value)
+    }
     const arrive = (): void => {
       if (!boot.alive && !survivesCrash) return
       if (requestLost || world.databaseDownUntil > scheduler.now) {
@@ -36,7 +47,7 @@ export const hop = <T>(world: World, boot: Boot, name: string, work: () => Promi
           if (replyLost) {
             world.note(boot.name, `${name} was carried out, but its answer is lost`)
             fail()
-          } else scheduler.after(world.latency() + (slow[1] ?? 0), () => resolve(value), boot)
+          } else scheduler.after(world.latency() + (slow[1] ?? 0), () => land(value), boot)
         },
         (error: unknown) => scheduler.after(world.latency(), () => reject(error), boot),
       )
@@ -56,6 +67,10 @@ export const networkLayer =
   (world: World, boot: Boot): Layer =>
   (name, args, next) =>
     hop(world, boot, name, async () => {
+      if (!LOOKS.test(name) && world.strikes('deadlock', world.network)) {
+        world.note(boot.name, `${name} is the victim of a deadlock`)
+        throw deadlock(name)
+      }
       const result = await next(args)
       world.note(boot.name, name === 'queue.read' ? describeRead(args[0], result) : name)
       return result

@@ -2,17 +2,21 @@
  * Stands directly at the database and looks at every statement before and after: rights, cleanup and the ledger
  * are judged here, on the rows themselves, whatever the store answers.
  */
+import { ERROR_CODES, StoreError } from '../src/core/errors.ts'
 import { LANES } from '../src/core/model/lane.ts'
 import type {
   CleanupRequest,
+  DestinationDeclaration,
   InsertRequest,
   Settlement,
   SettleRequest,
   SettleResult,
 } from '../src/core/spi/index.ts'
-import { checkInvariants } from '../src/stores/memory/index.ts'
+import { checkInvariants, type MemoryTransaction } from '../src/stores/memory/index.ts'
 import type { DeliveryRow } from '../src/stores/memory/rows.ts'
-import type { Layer } from './intercept.ts'
+import { judgeStatement, judgeTurns } from './check-statement.ts'
+import { measure } from './coverage.ts'
+import type { Call, Layer } from './intercept.ts'
 import type { Ledger } from './ledger.ts'
 import { noteStored } from './transactions.ts'
 import type { World } from './world.ts'
@@ -29,6 +33,7 @@ const CHANGES: ReadonlySet<string> = new Set([
   'operations.redrive',
   'operations.replay',
   'operations.discard',
+  'operations.edit',
   'maintenance.cleanup',
 ])
 
@@ -47,11 +52,17 @@ export class Observer {
   }
 
   readonly layer: Layer = async (name, args, next) => {
+    const result = await this.#observe(name, args, next)
+    measure(this.#world, name, args, result)
+    return result
+  }
+
+  async #observe(name: string, args: readonly unknown[], next: Call): Promise<unknown> {
     if (name === 'queue.settle') return await this.#settle(args[0] as SettleRequest, next)
     if (name === 'maintenance.cleanup') return await this.#cleanup(args[0] as CleanupRequest, next)
-    if (name === 'insert') noteStored(this.#world, args[1] as InsertRequest)
-    const result = await next(args)
-    if (name === 'registry.declare') this.#noteDeclared(args[0] as readonly { readonly name: string }[])
+    if (name === 'insert') return await this.#insert(args, next)
+    const result = await judgeStatement(this.#world, this.#who, name, args, next)
+    if (name.startsWith('registry.')) this.#noteRegistry(name, args[0], result)
     if (CHANGES.has(name)) this.#after(name)
     return result
   }
@@ -67,22 +78,45 @@ export class Observer {
   }
 
   checkDatabase(): void {
-    for (const problem of checkInvariants(this.#world.database)) this.#world.violate('11 reachable', problem)
+    for (const problem of checkInvariants(this.#world.database)) {
+      this.#world.violate('11 reachable', problem, this.#ledger.namedIn(problem))
+    }
   }
 
-  #noteDeclared(declared: readonly { readonly name: string }[]): void {
-    const { truth, scheduler } = this.#world
-    for (const { name } of declared) {
-      if (!truth.declaredAt.has(name)) truth.declaredAt.set(name, scheduler.steps)
+  async #insert(args: readonly unknown[], next: Call): Promise<unknown> {
+    const world = this.#world
+    const { steps } = world.scheduler
+    try {
+      const result = await next(args)
+      // Only now, because it may have waited for somebody who writes the same key.
+      if (world.scheduler.steps > steps) world.count('lockWait')
+      noteStored(world, args[1] as InsertRequest)
+      judgeTurns(world, args[0] as MemoryTransaction, args[1] as InsertRequest)
+      return result
+    } catch (error) {
+      if (error instanceof StoreError && error.code === ERROR_CODES.storeBusy) world.count('keyDeadlock')
+      throw error
     }
+  }
+
+  #noteRegistry(name: string, given: unknown, result: unknown): void {
+    const { truth, scheduler, database } = this.#world
+    if (name === 'registry.declare') {
+      for (const one of given as readonly DestinationDeclaration[])
+        truth.declare(one.name, one.patterns, scheduler.steps)
+    }
+    if (name === 'registry.configure') {
+      const destination = given as string
+      const paused = database.registry.get(destination)?.paused === true
+      if (!paused) truth.pausedSince.delete(destination)
+      else if (!truth.pausedSince.has(destination)) truth.pausedSince.set(destination, scheduler.now)
+    }
+    if (name === 'registry.load') truth.registryReadAt.set(result as object, scheduler.now)
   }
 
   // -------------------------------------------------------------------------------------------- rights
 
-  async #settle(
-    request: SettleRequest,
-    next: (args: readonly unknown[]) => Promise<unknown>,
-  ): Promise<unknown> {
+  async #settle(request: SettleRequest, next: Call): Promise<unknown> {
     const { database } = this.#world
     const before = request.settlements.map((settlement) => {
       const row = database.deliveries.get(settlement.delivery.id)
@@ -101,6 +135,7 @@ export class Observer {
     )
     for (const { settlement, row, was } of before) {
       const { id } = settlement.delivery
+      if (!settled.has(id) && !lost.has(id)) this.#world.count('repeatedSettle')
       if (!settled.has(id) && row !== undefined && changedByOthers(was, row)) {
         const n = this.#ledger.rows.get(id)?.n ?? -1
         this.#world.violate(
@@ -138,6 +173,7 @@ export class Observer {
   #noteSettled({ delivery, outcome }: Settlement, lost: boolean): void {
     const known = this.#ledger.rows.get(delivery.id)
     if (lost) {
+      this.#world.count('staleSettle')
       this.#world.note(
         this.#who,
         `queue.settle: the right to e${known?.n} for ${delivery.destination} is lost`,
@@ -155,10 +191,7 @@ export class Observer {
 
   // ------------------------------------------------------------------------------------------- cleanup
 
-  async #cleanup(
-    request: CleanupRequest,
-    next: (args: readonly unknown[]) => Promise<unknown>,
-  ): Promise<unknown> {
+  async #cleanup(request: CleanupRequest, next: Call): Promise<unknown> {
     const { database } = this.#world
     const now = database.now()
     const mayGo = new Set<string>()

@@ -2,7 +2,7 @@
  * What a seed decides before anything happens: processes, destinations, settings, and which faults exist at all.
  * Each seed switches some kinds of fault off, because a fault that is always there hides what happens without it.
  */
-import type { DeadHeadPolicy } from '../src/core/options.ts'
+import type { DeadHeadPolicy, KeyOrder } from '../src/core/options.ts'
 import { Random } from './random.ts'
 
 export const FAULTS = [
@@ -13,7 +13,7 @@ export const FAULTS = [
   'slowCall',
   'databaseDown',
   'commitUnknown',
-  'insertFailed',
+  'deadlock',
   'longTransaction',
   'rollback',
   'savepoint',
@@ -23,12 +23,15 @@ export const FAULTS = [
   'sinkOutage',
   'sinkLosesReply',
   'sinkStalls',
+  'sinkDuplicates',
   'poison',
   'deploy',
   'skew',
+  'clockStep',
   'redrive',
   'replay',
   'discard',
+  'edit',
   'operatorPause',
   'cleanup',
 ] as const
@@ -39,6 +42,8 @@ export interface DestinationPlan {
   readonly name: string
   readonly kind: 'publisher' | 'ordered' | 'listener'
   readonly patterns: readonly string[]
+  /** What processes of the newer version declare in addition. */
+  readonly laterPatterns: readonly string[]
   readonly maxBatch: number
   readonly concurrency: number
   readonly maxAttempts: number
@@ -73,10 +78,14 @@ export interface Settings {
   readonly retryBaseMs: number
   readonly retryMaxMs: number
   readonly breakerMaxMs: number
+  /** Writers of a key wait for each other, and can deadlock. */
+  readonly keyOrder: KeyOrder
 }
 
 export interface Plan {
   readonly seed: number
+  /** Another course of events under the same plan; 0 unless a story is being made shorter. */
+  readonly luck: number
   /** Probability or rate of each fault; 0 when this seed does without it. */
   readonly faults: Readonly<Record<Fault, number>>
   readonly destinations: readonly DestinationPlan[]
@@ -90,6 +99,10 @@ export interface Plan {
   readonly latencyMs: readonly [number, number]
   /** Some payloads are large, so that bytes run out before counts do. */
   readonly largePayloads: boolean
+  /** The database's clock jumps not only ahead. */
+  readonly clockGoesBack: boolean
+  /** The database carries messages between processes. */
+  readonly wakes: boolean
 }
 
 /** Highest probability or rate per kind; a seed draws below it. */
@@ -101,22 +114,25 @@ const STRONGEST: Readonly<Record<Fault, number>> = {
   slowCall: 0.08,
   databaseDown: 1 / 12_000,
   commitUnknown: 0.2,
-  insertFailed: 0.08,
+  deadlock: 0.05,
   longTransaction: 0.3,
   rollback: 0.25,
   savepoint: 0.3,
   sinkRefuses: 0.3,
-  sinkBuries: 0.06,
+  sinkBuries: 0.1,
   sinkAsksForTime: 0.1,
   sinkOutage: 1 / 6_000,
   sinkLosesReply: 0.15,
   sinkStalls: 0.08,
+  sinkDuplicates: 0.15,
   poison: 0.06,
   deploy: 1 / 10_000,
   skew: 1,
-  redrive: 1 / 5_000,
+  clockStep: 1 / 8_000,
+  redrive: 1 / 2_500,
   replay: 1 / 8_000,
   discard: 1 / 8_000,
+  edit: 1 / 5_000,
   operatorPause: 1 / 10_000,
   cleanup: 1 / 6_000,
 }
@@ -126,12 +142,15 @@ export const createPlan = (seed: number): Plan => {
   const calm = random.chance(0.12)
   const faults = {} as Record<Fault, number>
   for (const fault of FAULTS) {
-    const on = !calm && random.chance(0.5)
-    faults[fault] = on ? STRONGEST[fault] * random.between(0.2, 1) : 0
+    // A stream of its own, so that a new kind of fault leaves the others as they are.
+    const own = new Random(seed, `fault ${fault}`)
+    const on = !calm && own.chance(0.5)
+    faults[fault] = on ? STRONGEST[fault] * own.between(0.2, 1) : 0
   }
   const destinations = planDestinations(random)
   return {
     seed,
+    luck: 0,
     faults,
     destinations,
     processes: planProcesses(random, destinations, faults.skew > 0),
@@ -142,6 +161,8 @@ export const createPlan = (seed: number): Plan => {
     upgradeAtMs: random.chance(0.4) ? random.between(1_000, 8_000) : null,
     latencyMs: random.pick([[0.2, 3] as const, [1, 30] as const, [5, 120] as const]),
     largePayloads: random.chance(0.05),
+    wakes: random.chance(0.4),
+    clockGoesBack: random.chance(0.4),
   }
 }
 
@@ -160,6 +181,7 @@ const planSettings = (random: Random): Settings => ({
   retryBaseMs: random.pick([20, 200]),
   retryMaxMs: random.pick([500, 1_500]),
   breakerMaxMs: random.pick([400, 1_500]),
+  keyOrder: random.chance(0.25) ? 'locked' : 'visible',
 })
 
 const planDestinations = (random: Random): DestinationPlan[] => {
@@ -172,6 +194,7 @@ const planDestinations = (random: Random): DestinationPlan[] => {
     name,
     kind,
     patterns,
+    laterPatterns: name === 'hooks' ? ['order.paid'] : [],
     maxBatch: kind === 'listener' ? 1 : random.pick([1, 3, 10]),
     concurrency: random.pick([1, 2, 4]),
     maxAttempts: random.whole(2, 5),
@@ -222,5 +245,6 @@ export const isUnambiguous = ({ faults, upgradeAtMs }: Plan): boolean =>
       'sinkStalls',
       'poison',
       'deploy',
+      'clockStep',
     ] as const
   ).every((fault) => faults[fault] === 0)

@@ -94,9 +94,13 @@ export class Producers {
       if (world.strikes('savepoint', workload)) await this.#savepoint(boot, tx, script)
       else await this.#publish(boot, tx, script)
     }
+    const { settings, upgradeAtMs } = world.plan
+    const meetsDeploy = !boot.newVersion && upgradeAtMs !== null && world.now >= upgradeAtMs
     if (world.strikes('longTransaction', workload)) {
-      const { hotLeaseMs } = world.plan.settings
-      await scheduler.sleep(workload.between(0.1, 1.6) * hotLeaseMs, boot)
+      await scheduler.sleep(workload.between(0.1, 1.6) * settings.hotLeaseMs, boot)
+    } else if (meetsDeploy && workload.chance(0.3)) {
+      // It does not know the newest routes, and commits when everybody believes that all of its kind are gone.
+      await scheduler.sleep(workload.between(1_000, 5_000), boot)
     } else if (workload.chance(0.3)) await scheduler.sleep(workload.between(0, 50), boot)
   }
 
@@ -112,6 +116,7 @@ export class Producers {
     } catch (error) {
       if (!(error instanceof ChangedItsMind)) throw error
       script.surviving.length = before
+      this.#world.count('savepointUndone')
     }
   }
 
@@ -121,16 +126,27 @@ export class Producers {
     this.#world.note(boot.name, `publishes e${fact.n}${describe(fact)} in transaction ${script.id}`, [fact.n])
     // It counts from here on: if the call fails, so does the transaction.
     script.surviving.push(fact.n)
-    await boot.outbox.publish(tx, this.#draft(fact))
+    const { type, key, delayMs, idempotencyKey } = fact
+    const draft: Draft = {
+      type,
+      payload: JSON.parse(fact.data) as unknown,
+      key,
+      ...(delayMs > 0 ? { delayMs } : {}),
+      ...(idempotencyKey === null ? {} : { idempotencyKey }),
+    }
+    await boot.outbox.publish(tx, draft)
   }
 
   #invent(script: Script): Fact {
     const { workload, plan } = this.#world
     this.#events += 1
+    const n = this.#events
+    const large = plan.largePayloads && workload.chance(0.4)
     const poison = new Set<string>()
     if (this.#world.strikes('poison', workload)) poison.add(workload.pick(plan.destinations).name)
     return {
-      n: this.#events,
+      n,
+      data: JSON.stringify({ n, ...(large ? { ballast: LARGE } : {}) }),
       type: workload.pick(TYPES),
       key: workload.chance(0.65) ? workload.pick(plan.keys) : null,
       delayMs: workload.chance(0.12) ? workload.whole(50, 4_000) : 0,
@@ -143,17 +159,6 @@ export class Producers {
       committedAt: null,
       committedAtMs: 0,
       swallowed: false,
-    }
-  }
-
-  #draft({ n, type, key, delayMs, idempotencyKey }: Fact): Draft {
-    const large = this.#world.plan.largePayloads && this.#world.workload.chance(0.4)
-    return {
-      type,
-      payload: { n, ...(large ? { ballast: LARGE } : {}) },
-      key,
-      ...(delayMs > 0 ? { delayMs } : {}),
-      ...(idempotencyKey === null ? {} : { idempotencyKey }),
     }
   }
 }

@@ -1,9 +1,9 @@
 /** One seed from beginning to end. */
 import { checkEnd, countDuplicates, findWaiting } from './check-end.ts'
-import type { Defect } from './defects.ts'
+import type { Defect } from './defects/index.ts'
 import { Ledger } from './ledger.ts'
-import { Nemesis } from './nemesis.ts'
-import { createPlan, type Fault, type Plan } from './plan.ts'
+import { MOST_CLOCK_STEP_MS, Nemesis } from './nemesis.ts'
+import { createPlan, type Plan } from './plan.ts'
 import { Producers } from './producers.ts'
 import { Sinks } from './sinks.ts'
 import { formatLine } from './trace.ts'
@@ -18,7 +18,8 @@ export interface RunResult {
   readonly deliveries: number
   readonly duplicates: number
   readonly steps: number
-  readonly faults: ReadonlyMap<Fault, number>
+  /** How often each fault struck and each path was taken. */
+  readonly counts: ReadonlyMap<string, number>
   /** Every line of the trace; a function, because nobody wants them for a seed that is well. */
   readonly lines: () => readonly string[]
 }
@@ -28,8 +29,11 @@ const MOST_STEPS = 400_000
 /** The reconciler looks this often at most; what it has to add may wait for it. */
 const RECONCILER_MS = 40_000
 
-export const runSeed = async (seed: number, defect: Defect | null = null): Promise<RunResult> => {
-  const world = new World(createPlan(seed), defect)
+export const runSeed = (seed: number, defect: Defect | null = null): Promise<RunResult> =>
+  runPlan(createPlan(seed), defect)
+
+export const runPlan = async (plan: Plan, defect: Defect | null): Promise<RunResult> => {
+  const world = new World(plan, defect)
   const removeTraps = setTraps()
   const unhandled = (reason: unknown): void =>
     world.violate('unhandled', `a rejection that nobody handled: ${describe(reason)}`)
@@ -57,9 +61,11 @@ const simulate = async (world: World): Promise<RunResult> => {
   await scheduler.runUntil(plan.safetyMs, over)
   world.phase = 'liveness'
   world.databaseDownUntil = 0
-  world.note('checker', '*faults stop')
-  nemesis.recover()
-  await settle(world, ledger, () => producers.busy, over)
+  if (!over()) {
+    world.note('checker', '*faults stop')
+    nemesis.recover()
+    await settle(world, ledger, () => producers.busy, over)
+  }
   if (!over()) await stopAll(world, nemesis, over)
   if (scheduler.steps > MOST_STEPS) world.violate('9 liveness', 'the processes go round in circles')
   if (world.violation === null) checkEnd(world, ledger)
@@ -71,7 +77,7 @@ const simulate = async (world: World): Promise<RunResult> => {
     events: producers.published,
     ...countDuplicates(world),
     steps: scheduler.steps,
-    faults: world.faults,
+    counts: world.counts,
     lines: () => trace.lines.map(formatLine),
   }
 }
@@ -115,7 +121,7 @@ const settle = async (
 }
 
 /** Lease, back-off and poll, several times over where one may follow the other, and the longest delayed event. */
-const patienceMs = ({ settings, latencyMs }: Plan): number => {
+const patienceMs = ({ settings, latencyMs, faults }: Plan): number => {
   const { laneLeaseMs, hotLeaseMs, retryMaxMs, breakerMaxMs, pollIdleMaxMs, hardDeadlineMs } = settings
   const leases = 3 * laneLeaseMs + 2 * hotLeaseMs
   return (
@@ -124,6 +130,8 @@ const patienceMs = ({ settings, latencyMs }: Plan): number => {
     2 * breakerMaxMs +
     2 * pollIdleMaxMs +
     2 * hardDeadlineMs +
+    // A clock that was set back makes everything due later by as much.
+    (faults.clockStep > 0 ? 2 * MOST_CLOCK_STEP_MS : 0) +
     5_000 +
     200 * latencyMs[1]
   )

@@ -12,15 +12,21 @@ export interface Parcel {
   readonly deliveryId: string
   readonly run: number
   readonly attempt: number
-  readonly size: number
+  readonly data: string | Uint8Array
+  readonly edited: boolean
+  /** What the receiver should deduplicate by; null for a listener, which is not told. */
+  readonly deduplicationId: string | null
 }
 
 /** How often a takeover may fail to suspect the very row that ended the process before. */
 const MISSED_SUSPICIONS = 2
+/** What was on its way out when the news came. */
+const PAUSE_GRACE_MS = 20
 
 export class SinkLog {
   readonly #world: World
   readonly #ledger: Ledger
+  readonly #deduplicated = new Map<string, string>()
 
   constructor(world: World, ledger: Ledger) {
     this.#world = world
@@ -32,6 +38,7 @@ export class SinkLog {
       boot.inFlight.add(deliveryId)
       this.#world.truth.answersFor(deliveryId).sends += 1
     }
+    this.#judgePause(boot, plan.name, parcels)
     const what = parcels
       .map(({ attempt, run }) => `${run > 1 ? `run ${run}, ` : ''}attempt ${attempt}`)
       .join('; ')
@@ -52,9 +59,42 @@ export class SinkLog {
     this.#world.violate('5 attempts', `e${n} has ended ${kills} processes at ${name} and is still sent`, [n])
   }
 
-  arrived(boot: Boot, { name }: DestinationPlan, parcel: Parcel, taken: boolean): Receipt | null {
+  /** Who knows that a destination is paused begins nothing new there. */
+  #judgePause(boot: Boot, destination: string, parcels: readonly Parcel[]): void {
+    const { truth, now } = this.#world
+    const [since, known] = [truth.pausedSince.get(destination), boot.knowsPaused.get(destination)]
+    if (since === undefined || known === undefined || known < since || now - known < PAUSE_GRACE_MS) return
+    this.#world.violate(
+      '7 finished is final',
+      `${boot.name} sends to ${destination}, which it knows to be paused`,
+      parcels.map(({ n }) => n),
+    )
+  }
+
+  /** Bytes stay bytes, and a receiver that deduplicates swallows repetitions alone. */
+  #judgeContent(destination: string, { n, run, data, edited, deduplicationId }: Parcel): void {
+    const world = this.#world
+    if (!edited && data !== world.truth.facts.get(n)?.data) {
+      world.violate('2 no ghost', `e${n} arrived at ${destination} with other bytes than were published`, [n])
+    }
+    if (deduplicationId === null) return
+    const what = `${n} run ${run}${edited ? ' edited' : ''}`
+    const first = this.#deduplicated.get(deduplicationId) ?? what
+    this.#deduplicated.set(deduplicationId, first)
+    if (first === what) return
+    world.violate('3 duplicates', `e${first} and e${what} have the same deduplication id`, [n])
+  }
+
+  arrived(
+    boot: Boot,
+    { name }: DestinationPlan,
+    parcel: Parcel,
+    taken: boolean,
+    copied = false,
+  ): Receipt | null {
     const world = this.#world
     const { n, deliveryId, run } = parcel
+    this.#judgeContent(name, parcel)
     world.note(name, taken ? `receives e${n}` : `refuses e${n}`, [n])
     const journey = judgeArrival(world, this.#ledger, name, parcel)
     if (journey === null || !taken) return null
@@ -67,6 +107,7 @@ export class SinkLog {
       atMs: world.now,
       // A sender that stands still may find its deadline passed when it wakes.
       replyFailed: boot.pausedUntil > world.now || boot.doubtful.has(deliveryId),
+      copied,
       settled: false,
       rightLost: false,
       senderGone: !boot.alive,

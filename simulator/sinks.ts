@@ -87,12 +87,22 @@ export class Sinks {
         }
         const receipts = this.#receiveAll(boot, plan, parcels)
         if (receipts === null) return
+        if (world.strikes('sinkDuplicates', network)) this.#copy(boot, plan, parcels, receipts.received)
         const backMs = world.latency() + (late ? 0 : stallMs)
         if (stallMs > 0) for (const receipt of receipts.received) receipt.replyFailed = true
         if (!world.strikes('sinkLosesReply', network)) answer(backMs, () => resolve(receipts.results))
         else this.#loseReply(parcels, receipts.received, (error) => answer(backMs, () => reject(error)))
       }
       scheduler.after(world.latency() + (late ? stallMs : 0), arrive)
+    })
+  }
+
+  /** What was taken comes a second time, because something on the way sent it again. */
+  #copy(boot: Boot, plan: DestinationPlan, parcels: readonly Parcel[], received: readonly Receipt[]): void {
+    const ids = new Set(received.map(({ deliveryId }) => deliveryId))
+    const again = parcels.filter(({ deliveryId }) => ids.has(deliveryId))
+    this.#world.scheduler.after(this.#world.network.between(0, 1_000), () => {
+      for (const parcel of again) this.#log.arrived(boot, plan, parcel, true, true)
     })
   }
 
@@ -130,7 +140,16 @@ export class Sinks {
   listener(boot: Boot, plan: DestinationPlan): Listener {
     let running = 0
     return async (event, { deliveryId, run, attempt }) => {
-      const parcel = { n: numberOf(event.data), deliveryId, run, attempt, size: event.data.length }
+      const { data, replacesId } = event
+      const parcel: Parcel = {
+        n: numberOf(data),
+        deliveryId,
+        run,
+        attempt,
+        data,
+        edited: replacesId !== null,
+        deduplicationId: null,
+      }
       running += 1
       this.#log.checkBounds(boot, plan, [parcel], running)
       try {
@@ -212,10 +231,12 @@ export class Sinks {
   }
 }
 
-const toParcel = ({ event, deliveryId, run, attempt }: OutgoingDelivery): Parcel => ({
+const toParcel = ({ event, deliveryId, run, attempt, deduplicationId }: OutgoingDelivery): Parcel => ({
   n: numberOf(event.data),
   deliveryId,
   run,
   attempt,
-  size: event.size,
+  data: event.data,
+  edited: event.replacesId !== null,
+  deduplicationId,
 })

@@ -11,6 +11,8 @@ export interface TraceLine {
 }
 
 const NOBODY: readonly number[] = []
+/** What they do concerns everybody. */
+const OTHERS: ReadonlySet<string> = new Set(['database', 'operator', 'checker'])
 
 export class Trace {
   readonly lines: TraceLine[] = []
@@ -26,12 +28,14 @@ export class Trace {
     return hex(this.#high) + hex(this.#low)
   }
 
-  /** The last lines about these events, with what happened to processes in between. */
+  /** The last lines about these events, with what happened in between to those who had to do with them. */
   story(about: ReadonlySet<number>, limit = 60): readonly string[] {
-    const told = this.lines.filter(
-      (line) => isAboutProcess(line) || line.about.some((event) => about.has(event)),
-    )
-    return told.slice(-limit).map(formatLine)
+    const isMeant = (line: TraceLine): boolean => line.about.some((event) => about.has(event))
+    const involved = new Set(this.lines.filter(isMeant).map(({ who }) => who))
+    const isTold = (line: TraceLine): boolean =>
+      isMeant(line) ||
+      (isAboutProcess(line) && (involved.has(line.who) || OTHERS.has(line.who) || about.size === 0))
+    return this.lines.filter(isTold).slice(-limit).map(formatLine)
   }
 
   #mix(text: string): void {

@@ -64,6 +64,7 @@ export class SimulatedTransactions implements MemoryTransactions {
 
   async nested<T>(tx: MemoryTransaction, fn: (tx: MemoryTransaction) => Promise<T>): Promise<T> {
     await this.#world.scheduler.sleep(this.#world.latency(), this.#boot)
+    if (this.#world.defect?.keepsSavepoints === true) return await fn(tx)
     return await (this.#inner.nested as NonNullable<MemoryTransactions['nested']>)(tx, fn)
   }
 
@@ -78,26 +79,29 @@ export class SimulatedTransactions implements MemoryTransactions {
   #commit(opened: OpenTransaction<MemoryTransaction>): Promise<void> {
     const world = this.#world
     const { network, scheduler } = world
-    const early = world.defect?.answersCommitEarly === true
+    const believes = world.defect?.believes
     const unknown = world.strikes('commitUnknown', network)
     const applied = !unknown || network.chance(0.5)
-    const refused = !unknown && world.strikes('rollback', network) && network.chance(0.2)
+    const refused = !unknown && world.strikes('rollback', network) && network.chance(0.4)
     return new Promise((resolve, reject) => {
       const answer = (then: () => void, delayMs = world.latency()): void => {
         scheduler.after(delayMs, then, this.#boot)
       }
-      if (early) answer(resolve, 0)
+      if (believes === 'sent') answer(resolve, 0)
       const survivesCrash = network.chance(0.5)
       scheduler.after(world.latency(), () => {
         if (!this.#boot.alive && !survivesCrash) return
         if (!opened.tx.isOpen || refused) {
+          world.count('commitRolledBack')
           if (opened.tx.isOpen) void opened.rollback()
-          answer(() => reject(commitError('commitRolledBack', 'COMMIT was answered by ROLLBACK')))
+          if (believes === 'rolledBack') answer(resolve)
+          else answer(() => reject(commitError('commitRolledBack', 'COMMIT was answered by ROLLBACK')))
           return
         }
+        if (unknown) world.count(applied ? 'commitUnknownApplied' : 'commitUnknownLost')
         if (applied) this.#apply(opened)
         else void opened.rollback()
-        if (!unknown) answer(resolve)
+        if (!unknown || believes === 'unknown') answer(resolve)
         else
           answer(
             () => reject(commitError('commitUnknown', 'the answer to COMMIT was lost')),
@@ -108,13 +112,18 @@ export class SimulatedTransactions implements MemoryTransactions {
   }
 
   #apply(opened: OpenTransaction<MemoryTransaction>): void {
-    const { scheduler, truth } = this.#world
-    const script = this.#scripts.get(opened.tx)
+    const world = this.#world
+    const { scheduler, truth } = world
+    const numbers = this.#scripts.get(opened.tx)?.surviving ?? []
+    const { firstSeq } = opened.tx.log
+    const visible = [...world.database.events.values()].at(-1)?.seq ?? 0n
+    if (firstSeq !== null && firstSeq < visible) world.count('lateCommit')
     this.#boot.observer.during('commit', () => {
       void opened.commit()
-      truth.commit(script?.surviving ?? [], scheduler.steps, scheduler.now)
+      truth.commit(numbers, scheduler.steps, scheduler.now)
     })
-    this.#world.note(this.#boot.name, 'commit', script?.surviving)
+    world.count('deduplicated', numbers.filter((n) => truth.facts.get(n)?.swallowed === true).length)
+    world.note(this.#boot.name, 'commit', numbers)
   }
 }
 

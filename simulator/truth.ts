@@ -13,6 +13,7 @@ export interface Fact {
   readonly place: number
   /** Destinations at which it ends the process that handles it. */
   readonly poison: ReadonlySet<string>
+  readonly data: string
   /** Step in which publish was called. */
   readonly beganAt: number
   /** Step in which the database stored it, still invisible. */
@@ -32,6 +33,8 @@ export interface Receipt {
   readonly atMs: number
   /** The sender was told something else than that it arrived, or nothing in time. */
   replyFailed: boolean
+  /** The network brought it twice. */
+  readonly copied: boolean
   /** The database knows from this sender that it is done. */
   settled: boolean
   rightLost: boolean
@@ -63,8 +66,13 @@ export class Truth {
   readonly byKey = new Map<string, Fact[]>()
   readonly journeys = new Map<string, Journey>()
   readonly answers = new Map<string, Answers>()
-  /** Step in which a destination became known to the database. */
-  readonly declaredAt = new Map<string, number>()
+  /** Since which step a destination hears a pattern without interruption, and since when at all. */
+  readonly declaredAt = new Map<string, ReadonlyMap<string, number>>()
+  readonly firstDeclaredAt = new Map<string, Map<string, number>>()
+  /** Since when a destination is paused, in milliseconds. */
+  readonly pausedSince = new Map<string, number>()
+  /** When the database gave this answer about its registry. */
+  readonly registryReadAt = new WeakMap<object, number>()
   readonly #firstByIdempotencyKey = new Map<string, number>()
 
   add(fact: Fact): void {
@@ -88,6 +96,15 @@ export class Truth {
       fact.committedAt = step
       fact.committedAtMs = atMs
     }
+  }
+
+  /** These are its patterns from now on; those that it had before it has longer. */
+  declare(destination: string, patterns: readonly string[], step: number): void {
+    const before = this.declaredAt.get(destination)
+    this.declaredAt.set(destination, new Map(patterns.map((one) => [one, before?.get(one) ?? step])))
+    const first = this.firstDeclaredAt.get(destination) ?? new Map<string, number>()
+    for (const pattern of patterns) if (!first.has(pattern)) first.set(pattern, step)
+    this.firstDeclaredAt.set(destination, first)
   }
 
   journey(fact: Fact, destination: string): Journey {

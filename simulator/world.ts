@@ -1,6 +1,7 @@
 /** Everything that one run shares: time, the database, what is true, what happened and what went wrong. */
 import { createMemoryDatabase, type MemoryDatabase } from '../src/stores/memory/index.ts'
-import type { Defect } from './defects.ts'
+import type { Path } from './coverage.ts'
+import type { Defect } from './defects/index.ts'
 import type { Fault, Plan } from './plan.ts'
 import { Random } from './random.ts'
 import { Scheduler } from './scheduler.ts'
@@ -41,19 +42,31 @@ export class World {
   readonly network: Random
   readonly nemesis: Random
   readonly workload: Random
-  readonly faults = new Map<Fault, number>()
+  /** How often each fault struck and each path was taken. */
+  readonly counts = new Map<Fault | Path, number>()
   phase: 'safety' | 'liveness' = 'safety'
   databaseDownUntil = 0
+  /** The database has a clock of its own, which can be set. */
+  databaseOffsetMs = 0
+  /** From then on keys have no order: what was stored before looks like the future for a while. */
+  clockWentBack = false
   violation: Violation | null = null
 
   constructor(plan: Plan, defect: Defect | null) {
     this.plan = plan
     this.defect = defect
-    this.scheduler = new Scheduler(new Random(plan.seed, 'ties'))
-    this.network = new Random(plan.seed, 'network')
-    this.nemesis = new Random(plan.seed, 'nemesis')
-    this.workload = new Random(plan.seed, 'workload')
-    this.database = createMemoryDatabase({ clock: () => EPOCH_MS + this.scheduler.now })
+    this.scheduler = new Scheduler(this.stream('ties'))
+    this.network = this.stream('network')
+    this.nemesis = this.stream('nemesis')
+    this.workload = this.stream('workload')
+    this.database = createMemoryDatabase({
+      clock: () => EPOCH_MS + this.scheduler.now + this.databaseOffsetMs,
+    })
+  }
+
+  stream(name: string): Random {
+    const { seed, luck } = this.plan
+    return new Random(seed, luck === 0 ? name : `${name} ${luck}`)
   }
 
   get now(): number {
@@ -71,8 +84,8 @@ export class World {
     return true
   }
 
-  count(fault: Fault): void {
-    this.faults.set(fault, (this.faults.get(fault) ?? 0) + 1)
+  count(what: Fault | Path, times = 1): void {
+    if (times > 0) this.counts.set(what, (this.counts.get(what) ?? 0) + times)
   }
 
   /** The first violation counts; what follows may be its consequence. */

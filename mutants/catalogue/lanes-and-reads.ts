@@ -156,6 +156,14 @@ export const LANES_AND_READS: readonly Mutant[] = [
     hunters: [ADMISSION_TEST, 'simulator'],
   },
   {
+    name: 'read-passes-what-leaves',
+    file: 'src/core/flow/poller.ts',
+    find: 'const unsure = dispatcher.queues.leavingKeys()',
+    replace: 'const unsure = new Set<string>()',
+    breaks: 'nothing of a key is sent by a read that passed over what is being given back',
+    hunters: ['src/core/flow/poller.test.ts', 'simulator'],
+  },
+  {
     name: 'claim-through-a-fence',
     file: FLOW,
     find: 'const ours = batch.filter(({ lane }) => lanes.owns(this.name, lane))',

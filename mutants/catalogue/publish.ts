@@ -54,6 +54,14 @@ export const PUBLISH: readonly Mutant[] = [
     hunters: ['test/publish/unawaited.test.ts'],
   },
   {
+    name: 'reconciler-by-old-patterns',
+    file: 'src/core/flow/maintainers/reconciler.ts',
+    find: '(await routes.refresh(store.registry))?.destinations',
+    replace: 'routes.registered',
+    breaks: 'the reconciler goes by patterns that are no older than what it found',
+    hunters: ['src/core/flow/maintainers/reconciler.test.ts', 'simulator'],
+  },
+  {
     name: 'idempotent-event-born-claimed',
     file: 'src/core/flow/publish.ts',
     find: 'event.key === null && one.isNew',

@@ -29,6 +29,7 @@ describe('npm run simulate', () => {
       '--from',
       '--seed',
       '--trace',
+      '--cut',
       '--defect',
       '--first',
       '--json',
@@ -44,6 +45,8 @@ describe('npm run simulate', () => {
     [['--seeds', '0'], '--seeds must be a whole number from 1 to 1000000, not "0"'],
     [['--defect', 'none'], 'there is no defect "none"'],
     [['--trace'], '--trace needs --seed'],
+    [['--cut', 'calm'], '--cut needs --seed'],
+    [['--seed', '1', '--cut', 'crush'], 'there is no cut "crush"'],
   ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
     const { code, stdout, stderr } = await simulate(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })

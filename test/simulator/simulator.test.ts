@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { DEFECTS, type Defect } from '../../simulator/defects.ts'
+import { runBatch } from '../../simulator/batch.ts'
+import { PATHS } from '../../simulator/coverage.ts'
+import { FAULTS } from '../../simulator/plan.ts'
 import { runSeed } from '../../simulator/run.ts'
 
-const FIRST_SEEDS = 25
-const DEFECT_SEEDS = 500
+const FIRST_SEEDS = 200
 
 /** Seeds that once showed a bug in the core, and what it was. The world of a seed changes when the simulator does. */
 const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] = [
   { seed: 13, found: 'keyed rows set aside for a sweep took all the room, and the sweep waited for room' },
+  { seed: 13, found: 'a read passed over a row that was being given back, and sent the next of its key' },
   { seed: 17, found: 'the same with two destinations and an operator’s pause in between' },
   { seed: 23, found: 'a retry behind another retry was the only row that each read had room for' },
   { seed: 27, found: 'a claim that a long transaction outlived was extended for ever and never sent' },
@@ -18,28 +20,22 @@ const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] 
   { seed: 122, found: 'a claim that waited through a fence was made in a lane of somebody else' },
   { seed: 129, found: 'the same delivery was sent twice by one process, without any fault' },
   { seed: 152, found: 'retries that wait for a dead head kept all others from being read' },
+  { seed: 340, found: 'a reconciler with old patterns passed over events for ever' },
   { seed: 1242, found: 'a delayed event was read past an event of its key that was too recent to be read' },
 ]
 
-const clean = async (seed: number): Promise<void> => {
-  const { violation } = await runSeed(seed)
-  const story = violation === null ? '' : [violation.message, ...violation.story].join('\n')
-  expect(story, `seed ${seed}`).toBe('')
-}
-
-/** The first seed that shows the defect, or null. */
-const catchDefect = async (defect: Defect): Promise<number | null> => {
-  for (let seed = 1; seed <= DEFECT_SEEDS; seed += 1) {
-    const { violation } = await runSeed(seed, defect)
-    // A seed that is not well without the defect proves nothing about it.
-    if (violation !== null && (await runSeed(seed)).violation === null) return seed
-  }
-  return null
-}
-
 describe('the simulator', () => {
-  it(`finds nothing wrong in the first ${FIRST_SEEDS} seeds`, { timeout: 120_000 }, async () => {
-    for (let seed = 1; seed <= FIRST_SEEDS; seed += 1) await clean(seed)
+  it(`finds nothing wrong in the first ${FIRST_SEEDS} seeds, and they meet every fault and path`, {
+    timeout: 300_000,
+  }, async () => {
+    const seeds = Array.from({ length: FIRST_SEEDS }, (_, i) => i + 1)
+    const all = await runBatch({ seeds, defect: null, first: false }, () => undefined)
+    const wrong = all.filter(({ invariant }) => invariant !== null)
+    expect(wrong.map(({ seed, message, story }) => [`seed ${seed}: ${message}`, ...story])).toEqual([])
+    const never = [...FAULTS, ...PATHS].filter((name) => all.every(({ counts }) => !counts[name]))
+    expect(never, 'never happened').toEqual([])
+    // What a process of its own made of a seed is what this one makes of it.
+    expect(all.slice(6, 9).map(({ hash }) => hash)).toEqual(await hashesOf([7, 8, 9]))
   })
 
   it('runs a seed the same way every time', async () => {
@@ -59,10 +55,14 @@ describe('the simulator', () => {
   })
 
   it.each(REGRESSIONS)('stays well where it once found that $found (seed $seed)', async ({ seed }) => {
-    await clean(seed)
-  })
-
-  it.each(DEFECTS)('notices $name: $says', { timeout: 120_000 }, async (defect) => {
-    expect(await catchDefect(defect)).not.toBeNull()
+    const { violation } = await runSeed(seed)
+    const story = violation === null ? '' : [violation.message, ...violation.story].join('\n')
+    expect(story, `seed ${seed}`).toBe('')
   })
 })
+
+const hashesOf = async (seeds: readonly number[]): Promise<string[]> => {
+  const hashes: string[] = []
+  for (const seed of seeds) hashes.push((await runSeed(seed)).hash)
+  return hashes
+}

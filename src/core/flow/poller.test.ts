@@ -35,6 +35,8 @@ const create = () => {
   /** What admission was given, and what it answers. */
   const admitted: string[][] = []
   const answer = { goBackTo: null as bigint | null }
+  const unsure: string[][] = []
+  const leaving = new Set<string>()
   const read = async (request: ReadRequest): Promise<ReadResult> => {
     requests.push(request)
     runtime.stall(database.readMs)
@@ -62,12 +64,19 @@ const create = () => {
     logger: SILENT_LOGGER,
     dispatcher: {
       paused: false,
-      queues: { room: () => 10, byteRoom: () => 1_000, size: 0, timed: { count: 0, bytes: 0 } },
+      queues: {
+        room: () => 10,
+        byteRoom: () => 1_000,
+        size: 0,
+        timed: { count: 0, bytes: 0 },
+        leavingKeys: () => new Set(leaving),
+      },
     },
     lanes,
     admission: {
       isInFlight: () => false,
-      admit: async (rows: readonly StoredDelivery[]) => {
+      admit: async (rows: readonly StoredDelivery[], read: { readonly unsure: ReadonlySet<string> }) => {
+        unsure.push([...read.unsure])
         admitted.push(rows.map(({ id }) => id))
         return { ...answer, blocked: false, handled: 0, full: false }
       },
@@ -91,7 +100,7 @@ const create = () => {
     await poller.poll()
     return requests.at(-1)?.sweepFrom
   }
-  return { database, pollAfter, poller, lanes, requests, admitted, answer }
+  return { database, pollAfter, poller, lanes, requests, admitted, answer, leaving, unsure }
 }
 
 /** Until the sweeps that come often leave out what lies behind the mark. */
@@ -123,6 +132,18 @@ describe('full sweeps', () => {
     expect(await pollAfter(INTERVAL_MS)).toBe(0n)
     database[slow] = 0
     expect(await pollAfter(INTERVAL_MS)).toBe(0n)
+  })
+})
+
+describe('a read', () => {
+  it('says nothing about keys of which something is being given back', async () => {
+    const { database, poller, leaving, unsure } = create()
+    database.key = 'k'
+    leaving.add('k')
+    await poller.poll()
+    leaving.clear()
+    await poller.poll()
+    expect(unsure).toEqual([['k'], []])
   })
 })
 

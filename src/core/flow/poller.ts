@@ -250,10 +250,10 @@ export class Poller {
   }
 
   async #admit(result: ReadResult, request: ReadRequest, read: Omit<ReadFacts, 'unsure'>): Promise<number> {
-    const { admission } = this.#parts
+    const { admission, dispatcher } = this.#parts
     const sweptAll = request.sweep && request.sweepFrom === 0n && !result.sweptMore
     /** Keys of which a row may be missing here. */
-    const unsure = new Set<string>()
+    const unsure = dispatcher.queues.leavingKeys()
     let late: readonly StoredDelivery[] = []
     if (result.swept !== null) {
       const missing = this.#missing(result.swept)

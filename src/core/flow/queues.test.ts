@@ -95,6 +95,19 @@ describe('the queues of a destination', () => {
     expect(queues.take(10, false)).toEqual([third])
   })
 
+  it('name the keys of what is about to be given back, until it is forgotten', () => {
+    const queues = new Queues(BOUNDS)
+    const [gone, other] = [delivery({ key: 'k', seq: 1n }), delivery({ key: 'l', seq: 2n })]
+    for (const each of [gone, other]) queues.offer(each)
+    queues.take(2, false)
+    expect(queues.leavingKeys()).toEqual(new Set())
+    queues.stall(gone)
+    queues.unstall('k', [gone.id])
+    expect(queues.leavingKeys()).toEqual(new Set(['k']))
+    queues.forget(gone)
+    expect(queues.leavingKeys()).toEqual(new Set())
+  })
+
   it('keep a failed key closed until it is let go, even for what arrives later', () => {
     const queues = new Queues(BOUNDS)
     const head = delivery({ key: 'k', seq: 1n })

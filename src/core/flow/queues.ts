@@ -183,6 +183,15 @@ export class Queues {
     return behind.map((entry) => entry.delivery)
   }
 
+  /** Keys of which something is about to be given back: it is not in our hands, and a read may have passed it over. */
+  leavingKeys(): Set<string> {
+    const keys = new Set<string>()
+    for (const { phase, delivery } of this.#entries.values()) {
+      if (phase === 'leaving' && delivery.event.key !== null) keys.add(delivery.event.key)
+    }
+    return keys
+  }
+
   /** Whether this delivery is one of those that keep its key closed. */
   isStalledBy(delivery: Delivery): boolean {
     return this.#lineOf(delivery)?.stalledBy.has(delivery.id) ?? false

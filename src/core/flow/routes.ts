@@ -47,14 +47,20 @@ export class Routes {
     for (const destination of state.destinations) this.#onSettings(destination)
   }
 
-  /** Looks at the registry again. A failure keeps what is known; the reconciler adds what was missed. */
-  async refresh(registry: Registry): Promise<void> {
+  /**
+   * Looks at the registry again, and answers with what it saw. A failure keeps what is known and answers null; the
+   * reconciler adds what was missed.
+   */
+  async refresh(registry: Registry): Promise<RegistryState | null> {
     try {
-      this.adopt(await registry.load())
+      const state = await registry.load()
+      this.adopt(state)
+      return state
     } catch (error) {
       this.#logger.log('warn', 'the registry of destinations could not be read; the known routes stay', {
         error: String(error),
       })
+      return null
     }
   }
 }

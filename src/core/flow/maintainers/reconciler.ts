@@ -28,8 +28,9 @@ export const reconcilerDuty = (
   async step() {
     await routes.refresh(store.registry)
     let more = false
-    for (const destination of routes.registered) {
-      more = (await reconcile(store, destination, newId, added, marks)) || more
+    const load: Load = async () => (await routes.refresh(store.registry))?.destinations
+    for (const { name } of routes.registered) {
+      more = (await reconcile(store, load, name, newId, added, marks)) || more
     }
     return more
   },
@@ -41,27 +42,33 @@ export const reconcileAll = async (
   newId: () => string,
   added: (destination: string, count: number) => void,
 ): Promise<void> => {
-  const { destinations } = await store.registry.load()
-  for (const destination of destinations) {
+  const load = async () => (await store.registry.load()).destinations
+  for (const { name } of await load()) {
     let more = true
-    while (more) more = await reconcile(store, destination, newId, added, new Map())
+    while (more) more = await reconcile(store, load, name, newId, added, new Map())
   }
 }
 
+/** The registry as it is now; undefined when it cannot be read. */
+type Load = () => Promise<readonly RegisteredDestination[] | undefined>
+
 const reconcile = async (
   store: Store,
-  destination: RegisteredDestination,
+  load: Load,
+  name: string,
   newId: () => string,
   added: (destination: string, count: number) => void,
   marks: Map<string, bigint>,
 ): Promise<boolean> => {
-  const { name } = destination
   const batch = await store.registry.findUnreconciled(name, RECONCILE_BATCH)
-  const patterns = destination.patterns.map(compilePattern)
-  // A pattern that came later does not bring the history along.
-  const isMissed = ({ type, seq }: ReconcileBatch['events'][number]): boolean =>
-    patterns.some((pattern, i) => matches(pattern, type) && seq > (destination.patternsFrom[i] ?? 0n))
-  const missed = batch.events.filter(isMissed)
+  let missed: ReconcileBatch['events'] = []
+  if (batch.events.length > 0) {
+    // Only now: by patterns from before the look, events that a newer process has just asked for would be passed over
+    // for ever.
+    const destination = (await load())?.find((one) => one.name === name)
+    if (destination === undefined) return false
+    missed = missedBy(destination, batch.events)
+  }
   if (missed.length === 0 && !batch.more && marks.get(name) === batch.scannedTo) return false
   const deliveries = missed.map(({ id, seq, key, size }) => ({
     id: newId(),
@@ -76,4 +83,15 @@ const reconcile = async (
   marks.set(name, batch.scannedTo)
   if (count > 0) added(name, count)
   return batch.more
+}
+
+/** A pattern that came later does not bring the history along. */
+const missedBy = (
+  { patterns, patternsFrom }: RegisteredDestination,
+  events: ReconcileBatch['events'],
+): ReconcileBatch['events'] => {
+  const compiled = patterns.map(compilePattern)
+  return events.filter(({ type, seq }) =>
+    compiled.some((pattern, i) => matches(pattern, type) && seq > (patternsFrom[i] ?? 0n)),
+  )
 }
