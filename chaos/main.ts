@@ -1,7 +1,9 @@
 /** `npm run chaos`: real processes on a real database, broken on purpose; HELP says what can be asked. */
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { join, relative } from 'node:path'
+import { numberOf, readOptions, runCommand, UsageError, wholeNumber } from '../scripts/options.ts'
+import { ROOT } from '../scripts/run.ts'
+import { RELEASE_FILE } from '../test/compat/previous.ts'
 import { selfTest } from './checker/self-test.ts'
 import { STORE_KINDS, type StoreKind } from './crew/messages.ts'
 import { DESTINATIONS } from './crew/routes.ts'
@@ -16,7 +18,8 @@ const HELP = `npm run chaos -- [options]
   --minutes M         how long things are broken, 0.1 to 600 (default 1)
   --seed S            what is broken when; 0 to 4,294,967,295 (default 1)
   --destination LIST  some of ${DESTINATIONS.join(', ')}, with commas between (default all)
-  --previous FILE     a packed build (.tgz) of the last release, whose processes take part
+  --previous FILE     a packed build (.tgz) whose processes take turns with ours, or none
+                      (default ${relative(ROOT, RELEASE_FILE)})
   --check FOLDER      judges a run that was kept once more, and runs nothing
   --json              one JSON object as the last line
   --help              this text
@@ -27,33 +30,18 @@ Servers are started for the run and removed after it; they listen on 127.0.0.1 o
 Exit code 0: every promise was kept. 1: one was not. 2: wrong use.
 `
 
+const NONE = 'none'
+
 const SPEC = {
   store: { type: 'string', default: 'sqlite' },
   minutes: { type: 'string', default: '1' },
   seed: { type: 'string', default: '1' },
   destination: { type: 'string', default: DESTINATIONS.join(',') },
-  previous: { type: 'string' },
+  previous: { type: 'string', default: RELEASE_FILE },
   check: { type: 'string' },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
-
-class UsageError extends Error {}
-
-const parse = () => {
-  try {
-    return parseArgs({ options: SPEC, strict: true, allowPositionals: false }).values
-  } catch (error) {
-    // Node explains how to escape a positional; the first sentence is all that helps here.
-    throw new UsageError((error as Error).message.split('. ')[0] ?? 'these options cannot be read')
-  }
-}
-
-const number = (name: string, text: string, low: number, high: number, pattern: RegExp): number => {
-  const value = pattern.test(text) ? Number(text) : Number.NaN
-  if (value >= low && value <= high) return value
-  throw new UsageError(`--${name} must be a number from ${low} to ${high}, not "${text}"`)
-}
 
 const destinationsIn = (text: string): string[] => {
   const names = [...new Set(text.split(','))]
@@ -68,19 +56,29 @@ const storeIn = (text: string): StoreKind => {
   throw new UsageError(`--store must be one of ${STORE_KINDS.join(', ')}, not "${text}"`)
 }
 
+const previousIn = (text: string): string | null => {
+  if (text === NONE) return null
+  if (existsSync(text)) return text
+  throw new UsageError(`--previous: there is no ${text}`)
+}
+
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 
-const run = async (values: ReturnType<typeof parse>): Promise<number> => {
-  const { check, json, previous = null } = values
+const run = async (): Promise<number> => {
+  const values = readOptions(SPEC)
+  if (values.help) {
+    process.stdout.write(HELP)
+    return 0
+  }
+  const { check, json } = values
   if (check !== undefined && !existsSync(join(check, FILES.run)))
     throw new UsageError(`--check: there is no ${FILES.run} in ${check}`)
-  if (previous !== null && !existsSync(previous)) throw new UsageError(`--previous: there is no ${previous}`)
   const options = {
     store: storeIn(values.store),
-    minutes: number('minutes', values.minutes, 0.1, 600, /^\d+(\.\d+)?$/),
-    seed: number('seed', values.seed, 0, 4_294_967_295, /^\d{1,10}$/),
+    minutes: numberOf('minutes', values.minutes, 0.1, 600),
+    seed: wholeNumber('seed', values.seed, 0, 4_294_967_295),
     destinations: destinationsIn(values.destination),
-    previous,
+    previous: previousIn(values.previous),
   }
   const blind = await selfTest()
   for (const problem of blind) say(`the checker is blind: ${problem}`)
@@ -96,17 +94,4 @@ const run = async (values: ReturnType<typeof parse>): Promise<number> => {
   return verdict.ok ? 0 : 1
 }
 
-const main = async (): Promise<number> => {
-  try {
-    const values = parse()
-    if (!values.help) return await run(values)
-    process.stdout.write(HELP)
-    return 0
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    process.stderr.write(`${error.message}\nSee npm run chaos -- --help\n`)
-    return 2
-  }
-}
-
-process.exitCode = await main()
+process.exitCode = await runCommand('chaos', run)

@@ -1,5 +1,5 @@
 /** `npm run simulate`: many simulated histories, or one of them once more; HELP says what can be asked. */
-import { parseArgs } from 'node:util'
+import { readOptions, runCommand, UsageError, wholeNumber } from '../scripts/options.ts'
 import { runBatch, type SeedSummary } from './batch.ts'
 import { DEFECTS, findDefect } from './defects.ts'
 import { runSeed } from './run.ts'
@@ -34,8 +34,8 @@ Exit code 0: every seed is well. 1: a seed violates an invariant, be it because 
 const LAST_SEED = 4_294_967_295
 
 const SPEC = {
-  seeds: { type: 'string' },
-  from: { type: 'string' },
+  seeds: { type: 'string', default: String(DEFAULT_SEEDS) },
+  from: { type: 'string', default: '1' },
   seed: { type: 'string' },
   defect: { type: 'string' },
   json: { type: 'boolean', default: false },
@@ -44,42 +44,19 @@ const SPEC = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-class UsageError extends Error {}
-
-const parse = () => {
-  try {
-    return parseArgs({ options: SPEC, strict: true, allowPositionals: false }).values
-  } catch (error) {
-    // Node explains how to escape a positional; the first sentence is all that helps here.
-    throw new UsageError((error as Error).message.split('. ')[0] ?? 'these options cannot be read')
-  }
-}
-
 /** Null means that only the help was asked for. */
 const readArguments = (): Arguments | null => {
-  const values = parse()
+  const values = readOptions(SPEC)
   if (values.help) return null
-  const whole = (
-    name: string,
-    text: string | undefined,
-    fallback: number,
-    low: number,
-    high: number,
-  ): number => {
-    if (text === undefined) return fallback
-    const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
-    if (value >= low && value <= high) return value
-    throw new UsageError(`--${name} must be a whole number from ${low} to ${high}, not "${text}"`)
-  }
   const { defect = null } = values
   if (defect !== null && defect !== 'list' && findDefect(defect) === undefined) {
     throw new UsageError(`there is no defect "${defect}"; --defect list shows them all`)
   }
   if (values.trace && values.seed === undefined) throw new UsageError('--trace needs --seed')
   return {
-    seeds: whole('seeds', values.seeds, DEFAULT_SEEDS, 1, 1_000_000),
-    from: whole('from', values.from, 1, 0, LAST_SEED),
-    seed: values.seed === undefined ? null : whole('seed', values.seed, 0, 0, LAST_SEED),
+    seeds: wholeNumber('seeds', values.seeds, 1, 1_000_000),
+    from: wholeNumber('from', values.from, 0, LAST_SEED),
+    seed: values.seed === undefined ? null : wholeNumber('seed', values.seed, 0, LAST_SEED),
     defect,
     json: values.json,
     trace: values.trace,
@@ -228,16 +205,10 @@ const run = async (given: Arguments): Promise<number> => {
 }
 
 const main = async (): Promise<number> => {
-  try {
-    const given = readArguments()
-    if (given !== null) return await run(given)
-    process.stdout.write(HELP)
-    return 0
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    process.stderr.write(`${error.message}\nSee npm run simulate -- --help\n`)
-    return 2
-  }
+  const given = readArguments()
+  if (given !== null) return await run(given)
+  process.stdout.write(HELP)
+  return 0
 }
 
-process.exitCode = await main()
+process.exitCode = await runCommand('simulate', main)

@@ -1,17 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import mysql from 'mysql2/promise'
-import {
-  filler,
-  type Hand,
-  leftOf,
-  pages,
-  type Row,
-  TRANSITION_COLUMNS,
-  transitionOf,
-  triggers,
-  truthOf,
-} from './hand.ts'
+import { filler, type Hand, type Row, readings, TRANSITION_COLUMNS, triggers } from './hand.ts'
 import { PREFIX } from './stores.ts'
+
+const table = (name: string): string => `${PREFIX}${name}`
+const idText = (column: string): string => `LOWER(HEX(${column}))`
 
 export const mysqlHand = (url: string): Hand => {
   const pool = mysql.createPool({ uri: url, connectionLimit: 3 })
@@ -26,16 +19,12 @@ export const mysqlHand = (url: string): Hand => {
         op VARCHAR(16) NOT NULL, delivery VARCHAR(36) NOT NULL, event VARCHAR(36) NOT NULL,
         destination VARCHAR(64) NOT NULL, run INT NOT NULL, was INT, became INT, attempts_were INT, attempts INT)`)
       await rows('CREATE TABLE {prefix}pings (filler TEXT NOT NULL)')
-      for (const { of, op, values } of triggers((column) => `LOWER(HEX(${column}))`)) {
+      for (const { of, op, values } of triggers(idText)) {
         // Without a condition: an insert of no rows is how a trigger here does nothing.
         const only = op === 'update' ? 'WHERE OLD.status <> NEW.status OR OLD.attempts <> NEW.attempts' : ''
         await rows(`CREATE TRIGGER {prefix}${of}_${op} AFTER ${op.toUpperCase()} ON {prefix}${of} FOR EACH ROW
           INSERT INTO {prefix}transitions (${TRANSITION_COLUMNS}) SELECT ${values} FROM DUAL ${only}`)
       }
-    },
-    async unfinished() {
-      const [row] = await rows('SELECT COUNT(*) AS count FROM {prefix}deliveries WHERE status <> 3')
-      return Number(row?.count)
     },
     async ping() {
       await rows('INSERT INTO {prefix}pings VALUES (?)', [filler()])
@@ -70,24 +59,7 @@ export const mysqlHand = (url: string): Hand => {
         throw error
       }
     },
-    truth: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {prefix}truth WHERE number > ? ORDER BY number LIMIT ?', [after, limit]),
-        truthOf,
-      ),
-    transitions: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {prefix}transitions WHERE number > ? ORDER BY number LIMIT ?', [after, limit]),
-        transitionOf,
-      ),
-    async *left() {
-      const found = await rows(
-        'SELECT LOWER(HEX(event_id)) AS event, destination, status, attempts FROM {prefix}deliveries',
-      )
-      yield* found.map(leftOf)
-    },
+    ...readings({ rows, table, idText }),
     [Symbol.asyncDispose]: () => pool.end(),
   }
 }

@@ -1,19 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
-import {
-  filler,
-  type Hand,
-  leftOf,
-  pages,
-  type Row,
-  TRANSITION_COLUMNS,
-  transitionOf,
-  triggers,
-  truthOf,
-} from './hand.ts'
+import { filler, type Hand, type Row, readings, TRANSITION_COLUMNS, triggers } from './hand.ts'
 import { SCHEMA } from './stores.ts'
 
 const NAME = 'chaos-hand'
+
+const table = (name: string): string => `${SCHEMA}.${name}`
+const idText = (column: string): string => `${column}::text`
 
 export const postgresHand = (url: string): Hand => {
   const pool = new pg.Pool({ connectionString: url, max: 3, application_name: NAME })
@@ -30,7 +23,7 @@ export const postgresHand = (url: string): Hand => {
         delivery text NOT NULL, event text NOT NULL, destination text NOT NULL, run integer NOT NULL,
         was integer, became integer, attempts_were integer, attempts integer)`)
       await rows('CREATE TABLE {schema}.pings (filler text NOT NULL)')
-      for (const { of, op, values } of triggers((column) => `${column}::text`)) {
+      for (const { of, op, values } of triggers(idText)) {
         const name = `chaos_${of}_${op}`
         await rows(`CREATE FUNCTION {schema}.${name}() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN
           INSERT INTO {schema}.transitions (${TRANSITION_COLUMNS}) VALUES (${values}); RETURN NULL; END $body$`)
@@ -41,10 +34,6 @@ export const postgresHand = (url: string): Hand => {
       // The disk of a run is small; a log that is kept short fits on it.
       await rows("ALTER SYSTEM SET max_wal_size = '160MB'")
       await rows('SELECT pg_reload_conf()')
-    },
-    async unfinished() {
-      const [row] = await rows('SELECT count(*) AS count FROM {schema}.deliveries WHERE status <> 3')
-      return Number(row?.count)
     },
     async ping() {
       await rows('INSERT INTO {schema}.pings VALUES ($1)', [filler()])
@@ -72,27 +61,7 @@ export const postgresHand = (url: string): Hand => {
         throw error
       }
     },
-    truth: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {schema}.truth WHERE number > $1 ORDER BY number LIMIT $2', [after, limit]),
-        truthOf,
-      ),
-    transitions: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {schema}.transitions WHERE number > $1 ORDER BY number LIMIT $2', [
-            after,
-            limit,
-          ]),
-        transitionOf,
-      ),
-    async *left() {
-      const found = await rows(
-        'SELECT event_id::text AS event, destination, status, attempts FROM {schema}.deliveries',
-      )
-      yield* found.map(leftOf)
-    },
+    ...readings({ rows, table, idText }),
     [Symbol.asyncDispose]: () => pool.end(),
   }
 }

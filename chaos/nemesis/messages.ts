@@ -1,6 +1,11 @@
 /** What the run and its nemesis say to each other. */
 import type { Arena } from '../databases/arena.ts'
 
+/** A build of this package, unpacked. */
+export interface Build {
+  readonly folder: string
+}
+
 export interface NemesisTask {
   readonly folder: string
   readonly arena: Arena
@@ -9,8 +14,8 @@ export interface NemesisTask {
   readonly destinations: readonly string[]
   readonly leaseMs: number
   readonly maxAttempts: number
-  /** The folder of an older build that takes turns with this one; null without. */
-  readonly previous: string | null
+  /** Another build that takes turns with this one, or why there is none. */
+  readonly previous: Build | string
 }
 
 export type FromNemesis =

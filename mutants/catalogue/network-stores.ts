@@ -192,10 +192,18 @@ export const NETWORK_STORES: readonly Mutant[] = [
   {
     name: 'mysql-partition-dropped-unchecked',
     file: 'src/stores/mysql/partitions.ts',
-    find: "CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE ${about('d')}) THEN '${STAYS.unfinished}'\n  WHEN",
-    replace: 'CASE WHEN',
-    breaks: 'a partition goes only when nothing needs it',
-    hunters: ['test/stores/mysql-partitions.test.ts'],
+    find: 'return why === null ? null : asText(why)',
+    replace: 'return why === null ? null : null',
+    breaks: 'a partition goes only when nothing needs it, asked under its lock',
+    hunters: ['test/stores/mysql-partitions.test.ts > waited for'],
+  },
+  {
+    name: 'mariadb-lane-taken-from-a-new-worker',
+    file: mysql('lanes'),
+    find: 'AS l WHERE l.${chosen} AND ${isFree(t)}`',
+    replace: 'AS l WHERE l.${chosen}`',
+    breaks: 'a lane is taken only if it is free when it is locked',
+    hunters: ['test/stores/mariadb-lanes.test.ts'],
   },
   {
     name: 'mysql-replayed-without-asking-again',

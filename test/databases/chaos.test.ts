@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import { DESTINATIONS } from '../../chaos/crew/routes.ts'
 import { checkFolder, runChaos } from '../../chaos/run.ts'
+import { RELEASE_FILE } from '../compat/previous.ts'
 
 const SECONDS = 15
 
@@ -14,7 +15,7 @@ it.each(['sqlite', 'postgres'] as const)(
       seed: 4,
       minutes: SECONDS / 60,
       destinations: DESTINATIONS,
-      previous: null,
+      previous: RELEASE_FILE,
       label: 'chaostest',
       progress: () => undefined,
     })
