@@ -176,8 +176,8 @@ export const NETWORK_STORES: readonly Mutant[] = [
   {
     name: 'mysql-promote-without-lock',
     file: mysql('hold'),
-    find: 'AND status IN (0, 2, 3) LOCK IN SHARE MODE) AS b',
-    replace: 'AND status IN (0, 2, 3)) AS b',
+    find: 'ORDER BY seq LIMIT 1 LOCK IN SHARE MODE)`',
+    replace: 'ORDER BY seq LIMIT 1)`',
     breaks: 'two that end the last holders of a key at once leave nothing waiting',
     hunters: [MYSQL_CONCURRENCY],
   },

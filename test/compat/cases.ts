@@ -129,7 +129,7 @@ const underLoad = async (writers: readonly Member[], work: () => Promise<void>):
 }
 
 export const compatibilityCases = (title: string, open: () => Ground): unknown =>
-  describe(`${release.version} and these sources on ${title}`, { timeout: 120_000 }, () => {
+  describe(`${release.version} and these sources on ${title}`, { timeout: 240_000 }, () => {
     it('[47] what the older one left in every state is delivered by the newer one, once and in order', async () => {
       await using ground = open()
       await fill(ground)

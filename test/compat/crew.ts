@@ -4,9 +4,13 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Place } from '../../chaos/crew/messages.ts'
-import { until } from '../stores/until.ts'
 import type { FromMember, MemberTask, Publish } from './member.ts'
+
+/** Several processes start and take over lanes meanwhile, on a machine that may be busy. */
+const PATIENCE_MS = 60_000
+const LOOK_EVERY_MS = 20
 
 export class Member {
   readonly #child: ChildProcess
@@ -69,8 +73,13 @@ export class Crew {
     return await member.told('ready')
   }
 
+  /** Looks at the ledger now and then, because nobody tells of what a killed process wrote. */
   async until(what: string, condition: () => boolean): Promise<void> {
-    await until(what, async () => condition())
+    const deadline = performance.now() + PATIENCE_MS
+    while (!condition()) {
+      if (performance.now() > deadline) throw new Error(`${what}: not within ${PATIENCE_MS} ms`)
+      await pause(LOOK_EVERY_MS)
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
