@@ -11,7 +11,6 @@ import {
   asNumber,
   asText,
   asTextOrNull,
-  idList,
   jsonTable,
   KEY,
   lockWorkers,
