@@ -174,14 +174,6 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: [mysqlSuite('settle')],
   },
   {
-    name: 'mysql-promote-without-lock',
-    file: mysql('hold'),
-    find: 'ORDER BY seq LIMIT 1 LOCK IN SHARE MODE)`',
-    replace: 'ORDER BY seq LIMIT 1)`',
-    breaks: 'two that end the last holders of a key at once leave nothing waiting',
-    hunters: [MYSQL_CONCURRENCY],
-  },
-  {
     name: 'mysql-rolled-back-by-a-deadlock-and-committed',
     file: 'src/stores/mysql/transaction-scope.ts',
     find: "if (endsTransaction(error)) open.gone ??= 'rolledBack'",
