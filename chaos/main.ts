@@ -1,6 +1,7 @@
 /** `npm run chaos`: real processes on a real database, broken on purpose; HELP says what can be asked. */
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
+import { ROOT } from '../scripts/run.ts'
 import {
   choiceOption,
   decimal,
@@ -10,6 +11,7 @@ import {
   runCommand,
   UsageError,
 } from '../scripts/usage.ts'
+import { RELEASE_FILE } from '../test/compat/previous.ts'
 import { selfTest } from './checker/self-test.ts'
 import { STORE_KINDS } from './crew/messages.ts'
 import { DESTINATIONS } from './crew/routes.ts'
@@ -25,7 +27,8 @@ const HELP = `npm run chaos -- [options]
   --minutes M         how long things are broken, 0.1 to 600 (default 1)
   --seed S            what is broken when; 0 to 4,294,967,295 (default 1)
   --destination LIST  some of ${DESTINATIONS.join(', ')}, with commas between (default all)
-  --previous FILE     a packed build (.tgz) of the last release, whose processes take part
+  --previous FILE     a packed build (.tgz) whose processes take turns with ours, or none
+                      (default ${relative(ROOT, RELEASE_FILE)})
   --check FOLDER      judges a run that was kept once more, and runs nothing
   --json              one JSON object as the last line
   --help              this text
@@ -36,12 +39,14 @@ Servers are started for the run and removed after it; they listen on 127.0.0.1 o
 Exit code 0: every promise was kept. 1: one was not. 2: wrong use.
 `
 
+const NONE = 'none'
+
 const SPEC = {
   store: { type: 'string', default: 'sqlite' },
   minutes: { type: 'string', default: '1' },
   seed: { type: 'string', default: '1' },
   destination: { type: 'string', default: DESTINATIONS.join(',') },
-  previous: { type: 'string' },
+  previous: { type: 'string', default: RELEASE_FILE },
   check: { type: 'string' },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
@@ -54,19 +59,24 @@ const destinationsIn = (text: string): string[] => {
   throw new UsageError(`--destination: there is no "${unknown}"; there are ${DESTINATIONS.join(', ')}`)
 }
 
+const previousIn = (text: string): string | null => {
+  if (text === NONE) return null
+  if (existsSync(text)) return text
+  throw new UsageError(`--previous: there is no ${text}`)
+}
+
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 
 const run = async (values: OptionValues<typeof SPEC>): Promise<number> => {
-  const { check, json, previous = null } = values
+  const { check, json } = values
   if (check !== undefined && !existsSync(join(check, FILES.run)))
     throw new UsageError(`--check: there is no ${FILES.run} in ${check}`)
-  if (previous !== null && !existsSync(previous)) throw new UsageError(`--previous: there is no ${previous}`)
   const options = {
     store: choiceOption('store', values.store, STORE_KINDS),
     minutes: numberOption('minutes', values.minutes, 0.1, 600, decimal),
     seed: numberOption('seed', values.seed, 0, HIGHEST_SEED),
     destinations: destinationsIn(values.destination),
-    previous,
+    previous: previousIn(values.previous),
   }
   const blind = await selfTest()
   for (const problem of blind) say(`the checker is blind: ${problem}`)

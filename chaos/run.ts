@@ -1,10 +1,10 @@
 /** One run: a database of its own, the nemesis with its crew, what they left, and the verdict on it. */
 import { type ChildProcess, execFile, fork } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import { mkdtemp } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { withLock } from '../scripts/services/lock.ts'
+import { unpack } from '../test/compat/previous.ts'
 import type { Verdict } from './checker/verdict.ts'
 import type { StoreKind } from './crew/messages.ts'
 import {
@@ -19,7 +19,7 @@ import {
 } from './databases/arena.ts'
 import { createFolder, lockOf, writeFacts } from './folders.ts'
 import { FILES, Log, type RunFacts } from './logs.ts'
-import type { FromNemesis, NemesisTask } from './nemesis/messages.ts'
+import type { Build, FromNemesis, NemesisTask } from './nemesis/messages.ts'
 import type { Regime } from './regime.ts'
 
 const LEASE_MS = 3_000
@@ -33,7 +33,7 @@ export interface RunOptions {
   readonly seed: number
   readonly minutes: number
   readonly destinations: readonly string[]
-  /** A packed build of the last release. */
+  /** A packed build whose processes take turns with ours. */
   readonly previous: string | null
   /** Names the servers, so that two runs do not take each other's. */
   readonly label: string
@@ -55,11 +55,14 @@ export const checkFolder = async (folder: string): Promise<Verdict> => {
   return JSON.parse(stdout) as Verdict
 }
 
-/** The packages that a store needs are found from the folder of the run upwards. */
-const unpack = async (file: string, folder: string): Promise<string> => {
-  const into = await mkdtemp(join(folder, 'previous-'))
-  await execute('tar', ['-xzf', resolve(file), '-C', into])
-  return join(into, 'package')
+/** The folder of the packed build, or why there is none. It finds drivers from its folder upwards. */
+const unpacked = (file: string | null): Build | string => {
+  if (file === null) return 'no other build was wanted'
+  try {
+    return { folder: unpack(file) }
+  } catch (error) {
+    return `the packed build cannot be unpacked: ${String(error).split('\n')[0]}`
+  }
 }
 
 type Over = FromNemesis & { readonly kind: 'over' }
@@ -123,11 +126,11 @@ const runAlone = async (options: RunOptions): Promise<RunResult> => {
     crashes: [],
   }
   writeFacts(folder, facts)
-  const previous = options.previous === null ? null : await unpack(options.previous, folder)
+  const previous = unpacked(options.previous)
   const arena = await openArena(store, label, minutes, folder)
   try {
     // The older tables first, then the newer ones: the way of a deployment.
-    if (previous !== null) await migrate(arena, previous)
+    if (typeof previous !== 'string') await migrate(arena, previous.folder)
     await migrate(arena, null)
     await setUp(arena, regime)
     const task = { folder, arena, regime, seed, minutes, destinations, previous }

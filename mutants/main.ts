@@ -1,7 +1,7 @@
 /** `npm run mutants`: plants defects in the code and shows who noticed them; HELP says what can be asked. */
-import { parseArgs } from 'node:util'
 import { serviceOf } from '../scripts/services/catalogue.ts'
 import { serviceUrls } from '../scripts/services/index.ts'
+import { numberOption, type OptionValues, runCommand, UsageError } from '../scripts/usage.ts'
 import { MUTANTS } from './catalogue/index.ts'
 import { needsServers } from './hunters.ts'
 import type { Hunter, Mutant } from './mutant.ts'
@@ -43,17 +43,6 @@ const SPEC = {
 
 const SERVERS = ['postgres', 'postgres-new', 'pgbouncer', 'mariadb', 'mysql'] as const
 
-class UsageError extends Error {}
-
-const parse = () => {
-  try {
-    return parseArgs({ options: SPEC, strict: true, allowPositionals: false }).values
-  } catch (error) {
-    // Node explains how to escape a positional; the first sentence is all that helps here.
-    throw new UsageError((error as Error).message.split('. ')[0] ?? 'these options cannot be read')
-  }
-}
-
 const chosen = (only: string | undefined): readonly Mutant[] => {
   if (only === undefined) return MUTANTS
   const names = new Set(only.split(',').map((name) => name.trim()))
@@ -62,14 +51,6 @@ const chosen = (only: string | undefined): readonly Mutant[] => {
     throw new UsageError(`there is no mutant "${name}"; --list shows them all`)
   }
   return MUTANTS.filter(({ name }) => names.has(name))
-}
-
-/** Null means that only the help was asked for. */
-const readArguments = (): Arguments | null => {
-  const { only, list, jobs, json, help } = parse()
-  if (help) return null
-  if (!/^[1-8]$/.test(jobs)) throw new UsageError(`--jobs must be a whole number from 1 to 8, not "${jobs}"`)
-  return { mutants: chosen(only), list, jobs: Number(jobs), json }
 }
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
@@ -179,25 +160,15 @@ const hunt = async ({ mutants, jobs, json }: Arguments): Promise<number> => {
   }
 }
 
-const main = async (): Promise<number> => {
-  try {
-    const given = readArguments()
-    if (given === null) {
-      process.stdout.write(HELP)
-      return 0
-    }
-    if (!given.list) return await hunt(given)
-    const width = Math.max(...given.mutants.map(({ name }) => name.length))
-    for (const { name, breaks } of given.mutants) say(`${name.padEnd(width)}  ${breaks}`)
-    return 0
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    process.stderr.write(`${error.message}\nSee npm run mutants -- --help\n`)
-    return 2
-  }
+const run = async ({ only, list, jobs, json }: OptionValues<typeof SPEC>): Promise<number> => {
+  const given = { jobs: numberOption('jobs', jobs, 1, 8), mutants: chosen(only), list, json }
+  if (!given.list) return await hunt(given)
+  const width = Math.max(...given.mutants.map(({ name }) => name.length))
+  for (const { name, breaks } of given.mutants) say(`${name.padEnd(width)}  ${breaks}`)
+  return 0
 }
 
 // Hunters are processes of their own, which an interruption would leave behind.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 
-process.exitCode = await main()
+process.exitCode = await runCommand('mutants', HELP, SPEC, run)

@@ -1,5 +1,5 @@
 /** `npm run simulate`: many simulated histories, or one of them once more; HELP says what can be asked. */
-import { parseArgs } from 'node:util'
+import { HIGHEST_SEED, numberOption, type OptionValues, runCommand, UsageError } from '../scripts/usage.ts'
 import { runBatch, type SeedSummary } from './batch.ts'
 import { PATHS } from './coverage.ts'
 import { applyCut, applyCuts } from './cut.ts'
@@ -39,11 +39,9 @@ Exit code 0: every seed is well. 1: a seed violates an invariant, be it because 
 2: wrong use. 3: none of the seeds of --seeds shows the planted defect.
 `
 
-const LAST_SEED = 4_294_967_295
-
 const SPEC = {
-  seeds: { type: 'string' },
-  from: { type: 'string' },
+  seeds: { type: 'string', default: String(DEFAULT_SEEDS) },
+  from: { type: 'string', default: '1' },
   seed: { type: 'string' },
   defect: { type: 'string' },
   json: { type: 'boolean', default: false },
@@ -53,33 +51,7 @@ const SPEC = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-class UsageError extends Error {}
-
-const parse = () => {
-  try {
-    return parseArgs({ options: SPEC, strict: true, allowPositionals: false }).values
-  } catch (error) {
-    // Node explains how to escape a positional; the first sentence is all that helps here.
-    throw new UsageError((error as Error).message.split('. ')[0] ?? 'these options cannot be read')
-  }
-}
-
-/** Null means that only the help was asked for. */
-const readArguments = (): Arguments | null => {
-  const values = parse()
-  if (values.help) return null
-  const whole = (
-    name: string,
-    text: string | undefined,
-    fallback: number,
-    low: number,
-    high: number,
-  ): number => {
-    if (text === undefined) return fallback
-    const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
-    if (value >= low && value <= high) return value
-    throw new UsageError(`--${name} must be a whole number from ${low} to ${high}, not "${text}"`)
-  }
+const argumentsOf = (values: OptionValues<typeof SPEC>): Arguments => {
   const { defect = null } = values
   if (defect !== null && defect !== 'list' && findDefect(defect) === undefined) {
     throw new UsageError(`there is no defect "${defect}"; --defect list shows them all`)
@@ -92,9 +64,9 @@ const readArguments = (): Arguments | null => {
     if (applyCut(createPlan(0), cut) === undefined) throw new UsageError(`there is no cut "${cut}"`)
   }
   return {
-    seeds: whole('seeds', values.seeds, DEFAULT_SEEDS, 1, 1_000_000),
-    from: whole('from', values.from, 1, 0, LAST_SEED),
-    seed: values.seed === undefined ? null : whole('seed', values.seed, 0, 0, LAST_SEED),
+    seeds: numberOption('seeds', values.seeds, 1, 1_000_000),
+    from: numberOption('from', values.from, 0, HIGHEST_SEED),
+    seed: values.seed === undefined ? null : numberOption('seed', values.seed, 0, HIGHEST_SEED),
     defect,
     json: values.json,
     trace: values.trace,
@@ -261,7 +233,8 @@ const runMany = async ({ seeds, from, defect, json, first }: Arguments): Promise
   return failing.length === 0 ? 0 : 1
 }
 
-const run = async (given: Arguments): Promise<number> => {
+const run = async (values: OptionValues<typeof SPEC>): Promise<number> => {
+  const given = argumentsOf(values)
   if (given.defect === 'list') {
     for (const { name, says } of DEFECTS) say(`${name.padEnd(24)} ${says}`)
     return 0
@@ -269,17 +242,4 @@ const run = async (given: Arguments): Promise<number> => {
   return given.seed === null ? await runMany(given) : await replay(given.seed, given)
 }
 
-const main = async (): Promise<number> => {
-  try {
-    const given = readArguments()
-    if (given !== null) return await run(given)
-    process.stdout.write(HELP)
-    return 0
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error
-    process.stderr.write(`${error.message}\nSee npm run simulate -- --help\n`)
-    return 2
-  }
-}
-
-process.exitCode = await main()
+process.exitCode = await runCommand('simulate', HELP, SPEC, run)

@@ -20,6 +20,7 @@ import {
   type TruthLine,
 } from '../logs.ts'
 import { Faults } from './faults.ts'
+import { type Confirmation, KeyOrder } from './order.ts'
 import { recoveryOf } from './recovery.ts'
 import { Transitions } from './transitions.ts'
 import { Findings, type Verdict } from './verdict.ts'
@@ -49,6 +50,8 @@ interface Answer {
   answeredAt: number
 }
 
+const UNCONFIRMED = { what: 'unknown', commitAt: Infinity, answeredAt: Infinity } as const
+
 const isRefused = ({ failures, fate }: TruthBody): boolean => failures > 0 || fate !== 'accepted'
 
 class Checker {
@@ -58,8 +61,7 @@ class Checker {
   readonly #truth = new Map<string, TruthLine>()
   readonly #answers = new Map<string, Answer>()
   readonly #records = new Map<string, Record>()
-  /** By key and destination: the highest position that arrived, accepted or not. */
-  readonly #highest = new Map<string, number>()
+  readonly #order = new KeyOrder()
   readonly #faults: Faults
 
   constructor(folder: string) {
@@ -115,11 +117,19 @@ class Checker {
         }
         this.#judgeTime(truth, destination, at)
         const { accepted } = this.#record(event, destination)
-        if (truth.key !== null && truth.body.delayMs === 0)
-          this.#judgeOrder(truth, destination, answer === 'ok' && accepted.length === 0)
+        if (truth.key !== null) {
+          const first = answer === 'ok' && accepted.length === 0
+          const problem = this.#order.next(truth, destination, this.#confirmationOf(truth), at, first)
+          if (problem !== null) this.#found.add('orderViolations', problem)
+        }
         if (answer === 'ok') accepted.push({ boot, slot, at })
       }
     }
+  }
+
+  #confirmationOf({ body: { boot, n } }: TruthLine): Confirmation {
+    const { what, commitAt, answeredAt } = this.#answers.get(`${boot} ${n}`) ?? UNCONFIRMED
+    return { commitAt, answeredAt: what === 'ok' ? answeredAt : Infinity }
   }
 
   /** Nothing may be sent before its COMMIT, nor before it is due. */
@@ -129,18 +139,6 @@ class Checker {
     const earliest = Math.max(commitAt, delayMs === 0 ? 0 : publishedAt + delayMs)
     if (at + CLOCK_TOLERANCE_MS < earliest)
       this.#found.add('ghosts', `event ${id} reached ${destination} ${earliest - at} ms before its time`)
-  }
-
-  /** Once a later event of the key has been sent, an earlier one must not be accepted for the first time. */
-  #judgeOrder({ id, key, position }: TruthLine, destination: string, first: boolean): void {
-    const line = `${key} ${destination}`
-    const highest = this.#highest.get(line) ?? -1
-    if (first && position < highest)
-      this.#found.add(
-        'orderViolations',
-        `${key} at ${destination}: ${position} (${id}) came after ${highest}`,
-      )
-    if (position > highest) this.#highest.set(line, position)
   }
 
   async #readTransitions(): Promise<void> {

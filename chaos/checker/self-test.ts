@@ -128,6 +128,19 @@ const sendAgain = (story: Story, n: number, boot: string): void => {
   story.sink.push({ ...first, at: first.at + 500, boot })
 }
 
+/** Makes an event one of a key, published at this time, with a delay. */
+const keyed = ({ truth }: Story, n: number, publishedAt: number, delayMs: number): void => {
+  const line = truth[n] as TruthLine
+  truth[n] = { ...line, key: 'late', body: { ...line.body, publishedAt, delayMs } }
+}
+
+/** Lets the requests of these events come at these times, and in this order, after all others. */
+const sendAt = ({ sink }: Story, times: readonly (readonly [n: number, at: number])[]): void => {
+  const moved = times.map(([n, at]) => ({ ...(sink[n] as SinkLine), at }))
+  const gone = new Set(times.map(([n]) => sink[n]))
+  sink.splice(0, sink.length, ...sink.filter((line) => !gone.has(line)), ...moved)
+}
+
 interface Planted {
   readonly name: string
   /** Null: well after all. */
@@ -183,6 +196,58 @@ export const PLANTED: readonly Planted[] = [
       const [early, late] = [sink[2] as SinkLine, sink[4] as SinkLine]
       sink[2] = { ...late, at: late.at }
       sink[4] = early
+    },
+  },
+  {
+    name: 'a delayed event before one that was there when it was due',
+    breaks: 'orderViolations',
+    plant: (story) => {
+      keyed(story, 8, 1_080, 0)
+      keyed(story, 9, 1_090, 50)
+      sendAt(story, [
+        [9, 1_142],
+        [8, 1_150],
+      ])
+    },
+  },
+  {
+    name: 'two delayed events of a key against their due times',
+    breaks: 'orderViolations',
+    plant: (story) => {
+      keyed(story, 8, 1_080, 100)
+      keyed(story, 9, 1_090, 200)
+      sendAt(story, [
+        [9, 1_292],
+        [8, 1_300],
+      ])
+    },
+  },
+  {
+    name: 'a delayed event that was refused, and overtaken by a new one',
+    breaks: 'orderViolations',
+    plant: (story) => {
+      keyed(story, 8, 1_080, 10)
+      keyed(story, 10, 1_120, 0)
+      const refused = { ...(story.sink[8] as SinkLine), at: 1_092 }
+      sendAt(story, [
+        [10, 1_122],
+        [8, 1_130],
+      ])
+      story.sink.splice(8, 0, { ...refused, sends: [[idOf(8), 1, 1, 'retry']] })
+    },
+  },
+  {
+    name: 'a delayed event behind those that were published before it was due',
+    breaks: null,
+    plant: (story) => {
+      keyed(story, 8, 1_080, 100)
+      keyed(story, 9, 1_090, 0)
+      keyed(story, 10, 1_100, 200)
+      sendAt(story, [
+        [9, 1_092],
+        [8, 1_182],
+        [10, 1_302],
+      ])
     },
   },
   {

@@ -34,30 +34,58 @@ export const filler = (): string => randomBytes(4_000).toString('hex')
 /** What a run makes beside the outbox. */
 export const OWN_TABLES: readonly string[] = ['truth', 'transitions', 'pings']
 
-/** Pages of a table in the order of a column that grows. */
-export async function* pages<T>(
-  read: (after: number, limit: number) => Promise<readonly Row[]>,
-  translate: (row: Row) => T,
-): AsyncGenerator<T> {
-  for (let after = 0; ; ) {
-    const rows = await read(after, PAGE)
-    for (const row of rows) yield translate(row)
-    if (rows.length < PAGE) return
-    after = Number(rows.at(-1)?.number)
+/** What a hand needs to read its tables. */
+interface Reading {
+  rows(sql: string): Promise<readonly Row[]>
+  /** The full name of a table. */
+  table(name: string): string
+  /** Makes text of a column with an id. */
+  idText(column: string): string
+}
+
+/** Looks and logs, which are the same SQL everywhere. */
+export const readings = ({
+  rows,
+  table,
+  idText,
+}: Reading): Pick<Hand, 'unfinished' | 'truth' | 'transitions' | 'left'> => {
+  /** In the order of a column that grows, a page at a time. */
+  async function* pages<T>(name: string, translate: (row: Row) => T): AsyncGenerator<T> {
+    for (let after = 0; ; ) {
+      const page = await rows(
+        `SELECT * FROM ${table(name)} WHERE number > ${after} ORDER BY number LIMIT ${PAGE}`,
+      )
+      for (const row of page) yield translate(row)
+      if (page.length < PAGE) return
+      after = Number(page.at(-1)?.number)
+    }
+  }
+  const deliveries = table('deliveries')
+  return {
+    async unfinished() {
+      const [row] = await rows(`SELECT count(*) AS count FROM ${deliveries} WHERE status <> 3`)
+      return Number(row?.count)
+    },
+    truth: () => pages('truth', truthOf),
+    transitions: () => pages('transitions', transitionOf),
+    async *left() {
+      const columns = `${idText('event_id')} AS event, destination, status, attempts`
+      yield* (await rows(`SELECT ${columns} FROM ${deliveries}`)).map(leftOf)
+    },
   }
 }
 
 const orNull = (value: unknown): number | null =>
   value === null || value === undefined ? null : Number(value)
 
-export const truthOf = (row: Row): TruthLine => ({
+const truthOf = (row: Row): TruthLine => ({
   id: String(row.id),
   key: row.event_key === null ? null : String(row.event_key),
   position: Number(row.position),
   body: JSON.parse(String(row.body)) as TruthLine['body'],
 })
 
-export const transitionOf = (row: Row): TransitionLine => ({
+const transitionOf = (row: Row): TransitionLine => ({
   of: row.source as TransitionLine['of'],
   op: row.op as TransitionLine['op'],
   delivery: String(row.delivery),
@@ -70,7 +98,7 @@ export const transitionOf = (row: Row): TransitionLine => ({
   attempts: orNull(row.attempts),
 })
 
-export const leftOf = (row: Row): LeftLine => ({
+const leftOf = (row: Row): LeftLine => ({
   event: String(row.event),
   destination: String(row.destination),
   status: Number(row.status),

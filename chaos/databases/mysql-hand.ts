@@ -3,17 +3,17 @@ import mysql from 'mysql2/promise'
 import {
   filler,
   type Hand,
-  leftOf,
   OWN_TABLES,
-  pages,
   type Row,
+  readings,
   sizesOf,
   TRANSITION_COLUMNS,
-  transitionOf,
   triggers,
-  truthOf,
 } from './hand.ts'
 import { PREFIX } from './stores.ts'
+
+const table = (name: string): string => `${PREFIX}${name}`
+const idText = (column: string): string => `LOWER(HEX(${column}))`
 
 export const mysqlHand = (url: string): Hand => {
   const pool = mysql.createPool({ uri: url, connectionLimit: 3 })
@@ -30,16 +30,12 @@ export const mysqlHand = (url: string): Hand => {
       await rows('CREATE TABLE {prefix}pings (filler TEXT NOT NULL)')
     },
     async watchTransitions() {
-      for (const { of, op, values } of triggers((column) => `LOWER(HEX(${column}))`)) {
+      for (const { of, op, values } of triggers(idText)) {
         // Without a condition: an insert of no rows is how a trigger here does nothing.
         const only = op === 'update' ? 'WHERE OLD.status <> NEW.status OR OLD.attempts <> NEW.attempts' : ''
         await rows(`CREATE TRIGGER {prefix}${of}_${op} AFTER ${op.toUpperCase()} ON {prefix}${of} FOR EACH ROW
           INSERT INTO {prefix}transitions (${TRANSITION_COLUMNS}) SELECT ${values} FROM DUAL ${only}`)
       }
-    },
-    async unfinished() {
-      const [row] = await rows('SELECT COUNT(*) AS count FROM {prefix}deliveries WHERE status <> 3')
-      return Number(row?.count)
     },
     async ping() {
       await rows('INSERT INTO {prefix}pings VALUES (?)', [filler()])
@@ -94,24 +90,7 @@ export const mysqlHand = (url: string): Hand => {
       }))
       return sizesOf([...tables.map((table) => ({ ...table, kind: 'r' })), ...indexes], counted)
     },
-    truth: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {prefix}truth WHERE number > ? ORDER BY number LIMIT ?', [after, limit]),
-        truthOf,
-      ),
-    transitions: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {prefix}transitions WHERE number > ? ORDER BY number LIMIT ?', [after, limit]),
-        transitionOf,
-      ),
-    async *left() {
-      const found = await rows(
-        'SELECT LOWER(HEX(event_id)) AS event, destination, status, attempts FROM {prefix}deliveries',
-      )
-      yield* found.map(leftOf)
-    },
+    ...readings({ rows, table, idText }),
     [Symbol.asyncDispose]: () => pool.end(),
   }
 }

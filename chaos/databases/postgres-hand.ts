@@ -3,19 +3,19 @@ import pg from 'pg'
 import {
   filler,
   type Hand,
-  leftOf,
   OWN_TABLES,
-  pages,
   type Row,
+  readings,
   sizesOf,
   TRANSITION_COLUMNS,
-  transitionOf,
   triggers,
-  truthOf,
 } from './hand.ts'
 import { SCHEMA } from './stores.ts'
 
 const NAME = 'chaos-hand'
+
+const table = (name: string): string => `${SCHEMA}.${name}`
+const idText = (column: string): string => `${column}::text`
 
 export const postgresHand = (url: string): Hand => {
   const pool = new pg.Pool({ connectionString: url, max: 3, application_name: NAME })
@@ -37,7 +37,7 @@ export const postgresHand = (url: string): Hand => {
       await rows('SELECT pg_reload_conf()')
     },
     async watchTransitions() {
-      for (const { of, op, values } of triggers((column) => `${column}::text`)) {
+      for (const { of, op, values } of triggers(idText)) {
         const name = `chaos_${of}_${op}`
         await rows(`CREATE FUNCTION {schema}.${name}() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN
           INSERT INTO {schema}.transitions (${TRANSITION_COLUMNS}) VALUES (${values}); RETURN NULL; END $body$`)
@@ -45,10 +45,6 @@ export const postgresHand = (url: string): Hand => {
         await rows(`CREATE TRIGGER ${name} AFTER ${op} ON {schema}.${of} FOR EACH ROW ${when}
           EXECUTE FUNCTION {schema}.${name}()`)
       }
-    },
-    async unfinished() {
-      const [row] = await rows('SELECT count(*) AS count FROM {schema}.deliveries WHERE status <> 3')
-      return Number(row?.count)
     },
     async ping() {
       await rows('INSERT INTO {schema}.pings VALUES ($1)', [filler()])
@@ -92,27 +88,7 @@ export const postgresHand = (url: string): Hand => {
       )
       return sizesOf(found, counted)
     },
-    truth: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {schema}.truth WHERE number > $1 ORDER BY number LIMIT $2', [after, limit]),
-        truthOf,
-      ),
-    transitions: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {schema}.transitions WHERE number > $1 ORDER BY number LIMIT $2', [
-            after,
-            limit,
-          ]),
-        transitionOf,
-      ),
-    async *left() {
-      const found = await rows(
-        'SELECT event_id::text AS event, destination, status, attempts FROM {schema}.deliveries',
-      )
-      yield* found.map(leftOf)
-    },
+    ...readings({ rows, table, idText }),
     [Symbol.asyncDispose]: () => pool.end(),
   }
 }

@@ -4,19 +4,19 @@ import { type SqliteHandle, sqliteStore } from '../../src/stores/sqlite/index.ts
 import {
   filler,
   type Hand,
-  leftOf,
   OWN_TABLES,
-  pages,
   type Row,
+  readings,
   sizesOf,
   TRANSITION_COLUMNS,
-  transitionOf,
   triggers,
-  truthOf,
 } from './hand.ts'
 import { PREFIX } from './stores.ts'
 
 type Value = string | number
+
+const table = (name: string): string => `${PREFIX}${name}`
+const idText = (column: string): string => `lower(hex(${column}))`
 
 export const sqliteHand = (file: string): Hand => {
   // The file is opened through the store, which finds a driver that this Node has.
@@ -40,16 +40,12 @@ export const sqliteHand = (file: string): Hand => {
     async watchTransitions() {
       await within((tx) => {
         const exec = (sql: string): void => tx.exec(sql.replaceAll('{prefix}', PREFIX))
-        for (const { of, op, values } of triggers((column) => `lower(hex(${column}))`)) {
+        for (const { of, op, values } of triggers(idText)) {
           const when = op === 'update' ? 'WHEN OLD.status <> NEW.status OR OLD.attempts <> NEW.attempts' : ''
           exec(`CREATE TRIGGER {prefix}${of}_${op} AFTER ${op} ON {prefix}${of} FOR EACH ROW ${when} BEGIN
             INSERT INTO {prefix}transitions (${TRANSITION_COLUMNS}) VALUES (${values}); END`)
         }
       })
-    },
-    async unfinished() {
-      const [row] = await rows('SELECT count(*) AS count FROM {prefix}deliveries WHERE status <> 3')
-      return Number(row?.count)
     },
     ping: () => within((tx) => void tx.prepare(`INSERT INTO ${PREFIX}pings VALUES (?)`).run(filler())),
     killConnections: async () => 0,
@@ -71,24 +67,7 @@ export const sqliteHand = (file: string): Hand => {
       )
       return sizesOf(found, counted)
     },
-    truth: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {prefix}truth WHERE number > ? ORDER BY number LIMIT ?', [after, limit]),
-        truthOf,
-      ),
-    transitions: () =>
-      pages(
-        (after, limit) =>
-          rows('SELECT * FROM {prefix}transitions WHERE number > ? ORDER BY number LIMIT ?', [after, limit]),
-        transitionOf,
-      ),
-    async *left() {
-      const found = await rows(
-        'SELECT lower(hex(event_id)) AS event, destination, status, attempts FROM {prefix}deliveries',
-      )
-      yield* found.map(leftOf)
-    },
+    ...readings({ rows, table, idText }),
     [Symbol.asyncDispose]: () => outbox.close(),
   }
 }

@@ -6,7 +6,7 @@ import type { Place } from '../crew/messages.ts'
 
 /** Names of what a run makes in a database that is its own anyway. */
 export const SCHEMA = 'chaos'
-export const PREFIX = 'chaos_'
+export const PREFIX = `${SCHEMA}_`
 
 const POOL_SIZE = 4
 /** An answer that does not come is given up before a lease of a few seconds would be. */
@@ -23,19 +23,25 @@ const load = async <T>(build: string | null, built: string, source: string): Pro
 
 export const loadLibrary = (build: string | null): Promise<Library> => load(build, 'index', 'index.ts')
 
-export const openStore = async ({ kind, at }: Place, build: string | null): Promise<Store> => {
+/** `name` keeps its tables apart from those of others: their schema, or the beginning of their names. */
+export const openStore = async (
+  { kind, at }: Place,
+  build: string | null,
+  name: string = SCHEMA,
+): Promise<Store> => {
+  const prefix = `${name}_`
   if (kind === 'sqlite') {
     type Sqlite = typeof import('../../src/stores/sqlite/index.ts')
     const { sqliteStore } = await load<Sqlite>(build, 'sqlite', 'stores/sqlite/index.ts')
-    return sqliteStore({ file: at, prefix: PREFIX }) as unknown as Store
+    return sqliteStore({ file: at, prefix }) as unknown as Store
   }
   const common = { connectionString: at, poolSize: POOL_SIZE, queryTimeoutMs: QUERY_TIMEOUT_MS }
   if (kind === 'postgres') {
     type Postgres = typeof import('../../src/stores/postgres/index.ts')
     const { postgresStore } = await load<Postgres>(build, 'postgres', 'stores/postgres/index.ts')
-    return postgresStore({ ...common, schema: SCHEMA }) as unknown as Store
+    return postgresStore({ ...common, schema: name }) as unknown as Store
   }
   type Mysql = typeof import('../../src/stores/mysql/index.ts')
   const { mysqlStore } = await load<Mysql>(build, 'mysql', 'stores/mysql/index.ts')
-  return mysqlStore({ ...common, prefix: PREFIX }) as unknown as Store
+  return mysqlStore({ ...common, prefix }) as unknown as Store
 }

@@ -11,7 +11,7 @@ import { Crew } from './crew.ts'
 import { databaseFaults } from './database-faults.ts'
 import { type Fault, Missed, type World } from './fault.ts'
 import type { FromNemesis, NemesisTask } from './messages.ts'
-import { processFaults, versionFaults } from './process-faults.ts'
+import { processFaults } from './process-faults.ts'
 import { startSampling } from './samples.ts'
 
 const DRAIN_WITHIN_MS = 90_000
@@ -92,14 +92,12 @@ const drained = async (world: World): Promise<boolean> => {
 const handPlace = await crew.openProxies()
 await using hand = await openHand(handPlace)
 const world: World = { task, crew, hand, random, busy: new Set(), clock: await findClock() }
-const usable = [...processFaults, ...databaseFaults, ...(task.previous === null ? [] : versionFaults)].filter(
-  (fault) => {
-    if (!(task.regime.faults?.includes(fault.kind) ?? true)) return false
-    const reason = fault.refusal?.(world) ?? null
-    if (reason !== null) note({ id: 0, kind: fault.kind, what: 'refused', hits: [], detail: reason })
-    return reason === null
-  },
-)
+const usable = [...processFaults, ...databaseFaults].filter((fault) => {
+  if (!(task.regime.faults?.includes(fault.kind) ?? true)) return false
+  const reason = fault.refusal?.(world) ?? null
+  if (reason !== null) note({ id: 0, kind: fault.kind, what: 'refused', hits: [], detail: reason })
+  return reason === null
+})
 
 await crew.begin()
 const beganAt = performance.now()

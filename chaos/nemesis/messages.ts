@@ -2,6 +2,11 @@
 import type { Arena } from '../databases/arena.ts'
 import type { Regime } from '../regime.ts'
 
+/** A build of this package, unpacked. */
+export interface Build {
+  readonly folder: string
+}
+
 export interface NemesisTask {
   readonly folder: string
   readonly arena: Arena
@@ -11,8 +16,8 @@ export interface NemesisTask {
   readonly destinations: readonly string[]
   readonly leaseMs: number
   readonly maxAttempts: number
-  /** The folder of an older build that takes turns with this one; null without. */
-  readonly previous: string | null
+  /** Another build that takes turns with this one, or why there is none. */
+  readonly previous: Build | string
 }
 
 export type FromNemesis =

@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from './clock.ts'
 import { SLOTS, type Slot } from './crew.ts'
 import { type Fault, holding, pickSlot, type World } from './fault.ts'
+import type { Build } from './messages.ts'
 
 const HOUR_S = 3_600
 
@@ -76,8 +77,9 @@ const rollingRestart: Fault = {
 /** The last release and this one at once, on the same tables. */
 const mixedVersions: Fault = {
   kind: 'mixed-versions',
+  refusal: ({ task }) => (typeof task.previous === 'string' ? task.previous : null),
   aim: (world) => {
-    const { previous } = world.task
+    const { folder } = world.task.previous as Build
     const older = new Set(SLOTS.filter(() => world.random.chance(0.5)).map(({ name }) => name))
     return {
       hits: [],
@@ -85,7 +87,7 @@ const mixedVersions: Fault = {
       act: () =>
         roll(world, async (slot) => {
           await world.crew.stop(slot.name)
-          await world.crew.start(slot, {}, older.has(slot.name) ? previous : null)
+          await world.crew.start(slot, {}, older.has(slot.name) ? folder : null)
         }),
     }
   },
@@ -150,8 +152,7 @@ export const processFaults: readonly Fault[] = [
   ),
   stopWorker,
   rollingRestart,
+  mixedVersions,
   clockShift,
   killSink,
 ]
-
-export const versionFaults: readonly Fault[] = [mixedVersions]

@@ -148,6 +148,22 @@ export const LANES_AND_READS: readonly Mutant[] = [
     hunters: [ADMISSION_TEST, 'test/journeys/poison.test.ts'],
   },
   {
+    name: 'suspected-at-every-read',
+    file: ADMISSION,
+    find: '!this.#waiting.has(row.id) && this.#isSuspect(row)',
+    replace: 'this.#isSuspect(row)',
+    breaks: 'a takeover counts a suspect once',
+    hunters: [ADMISSION_TEST],
+  },
+  {
+    name: 'newcomers-suspected',
+    file: POLLER,
+    find: 'if (sweptAll && !result.more && nothingWaits) admission.allRead()',
+    replace: '',
+    breaks: 'what came after a takeover did not end the process before it',
+    hunters: [POLLER_TEST],
+  },
+  {
     name: 'burial-not-waited-for',
     file: ADMISSION,
     find: 'return [...this.#burying.values()].includes(row.key)',

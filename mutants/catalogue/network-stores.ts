@@ -174,14 +174,6 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: [mysqlSuite('settle')],
   },
   {
-    name: 'mysql-promote-without-lock',
-    file: mysql('hold'),
-    find: 'AND status IN (0, 2, 3) LOCK IN SHARE MODE) AS b',
-    replace: 'AND status IN (0, 2, 3)) AS b',
-    breaks: 'two that end the last holders of a key at once leave nothing waiting',
-    hunters: [MYSQL_CONCURRENCY],
-  },
-  {
     name: 'mysql-rolled-back-by-a-deadlock-and-committed',
     file: 'src/stores/mysql/transaction-scope.ts',
     find: "if (endsTransaction(error)) open.gone ??= 'rolledBack'",
@@ -192,10 +184,18 @@ export const NETWORK_STORES: readonly Mutant[] = [
   {
     name: 'mysql-partition-dropped-unchecked',
     file: 'src/stores/mysql/partitions.ts',
-    find: "CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE ${about('d')}) THEN '${STAYS.unfinished}'\n  WHEN",
-    replace: 'CASE WHEN',
-    breaks: 'a partition goes only when nothing needs it',
-    hunters: ['test/stores/mysql-partitions.test.ts'],
+    find: 'return why === null ? null : asText(why)',
+    replace: 'return why === null ? null : null',
+    breaks: 'a partition goes only when nothing needs it, asked under its lock',
+    hunters: ['test/stores/mysql-partitions.test.ts > waited for'],
+  },
+  {
+    name: 'mariadb-lane-taken-from-a-new-worker',
+    file: mysql('lanes'),
+    find: 'AS l WHERE l.${chosen} AND ${isFree(t)}`',
+    replace: 'AS l WHERE l.${chosen}`',
+    breaks: 'a lane is taken only if it is free when it is locked',
+    hunters: ['test/stores/mariadb-lanes.test.ts'],
   },
   {
     name: 'mysql-replayed-without-asking-again',

@@ -3,6 +3,7 @@ import { expect, it } from 'vitest'
 import { DESTINATIONS } from '../../chaos/crew/routes.ts'
 import { CHAOS } from '../../chaos/regime.ts'
 import { checkFolder, runChaos } from '../../chaos/run.ts'
+import { RELEASE_FILE } from '../compat/previous.ts'
 
 const SECONDS = 15
 
@@ -16,7 +17,7 @@ it.each(['sqlite', 'postgres'] as const)(
       seed: 4,
       minutes: SECONDS / 60,
       destinations: DESTINATIONS,
-      previous: null,
+      previous: RELEASE_FILE,
       label: 'chaostest',
       progress: () => undefined,
     })

@@ -18,6 +18,7 @@ const run = (script: string, args: readonly string[]): Promise<Ended> =>
   })
 
 const simulate = (...args: readonly string[]): Promise<Ended> => run('simulator/main.ts', args)
+const chaos = (...args: readonly string[]): Promise<Ended> => run('chaos/main.ts', args)
 const mutants = (...args: readonly string[]): Promise<Ended> => run('mutants/main.ts', args)
 
 describe('npm run simulate', () => {
@@ -80,6 +81,38 @@ describe('npm run mutants', () => {
     const { code, stdout, stderr } = await mutants(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run mutants -- --help\n`)
+    expect(stderr).toContain(message)
+  })
+})
+
+describe('npm run chaos', () => {
+  it('explains itself', { timeout: 60_000 }, async () => {
+    const { code, stdout, stderr } = await chaos('--help')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const option of [
+      '--store',
+      '--minutes',
+      '--seed',
+      '--destination',
+      '--previous',
+      '--check',
+      '--json',
+    ])
+      expect(stdout).toContain(option)
+  })
+
+  it.each([
+    [['--bogus'], "Unknown option '--bogus'"],
+    [['--store', 'oracle'], '--store must be one of postgres, mysql, mariadb, sqlite, not "oracle"'],
+    [['--minutes', '0'], '--minutes must be a number from 0.1 to 600, not "0"'],
+    [['--seed', '1.5'], '--seed must be a whole number from 0 to 4294967295, not "1.5"'],
+    [['--destination', 'moon'], '--destination: there is no "moon"'],
+    [['--previous', 'none.tgz'], '--previous: there is no none.tgz'],
+    [['--check', 'nowhere'], '--check: there is no run.json in nowhere'],
+  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+    const { code, stdout, stderr } = await chaos(...args)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run chaos -- --help\n`)
     expect(stderr).toContain(message)
   })
 })

@@ -56,6 +56,11 @@ const hands = (): PartitionHands => ({
   countOf: countIn,
   hasTails: async () =>
     (await partitions('events')).at(-1) === 'pmax' && (await partitions('finished')).at(-1) === 'pmax',
+  lockIsAwaited: async () => {
+    const waiting = `SELECT 1 FROM information_schema.PROCESSLIST
+      WHERE STATE LIKE 'Waiting for table%lock' AND INFO LIKE '%${world.harness.prefix}%'`
+    return (await rowsOf(world.hand, waiting)).length > 0
+  },
   readEvents: async () => {
     const reader = await mysql.createConnection({ uri: serverUrl(world.server), multipleStatements: true })
     await reader.query(`START TRANSACTION; SELECT COUNT(*) FROM ${world.table('events')}`)

@@ -4,6 +4,7 @@ import { createIdGenerator } from '../../src/core/model/index.ts'
 import type { PartitionReport, PartitionRequest } from '../../src/core/spi/index.ts'
 import type { Published } from '../../src/testing/suites/publishing-fixture.ts'
 import type { StoreFixture } from '../../src/testing/suites/store-fixture.ts'
+import { until } from './until.ts'
 
 export const DAY_MS = 86_400_000
 
@@ -60,6 +61,8 @@ export interface PartitionHands {
   deleteDeliveries(): Promise<unknown>
   countOf(table: string): Promise<number>
   hasTails(): Promise<boolean>
+  /** Somebody waits for the lock of a table. */
+  lockIsAwaited(): Promise<boolean>
   /** A transaction that has read events, until it is told to end. */
   readEvents(): Promise<{ end(): Promise<void> }>
 }
@@ -115,6 +118,22 @@ export const dropCases = (hands: () => PartitionHands): void => {
     await open.commit()
     const second = await maintain(t)
     expect(second.kept).toEqual([{ name: old.events, reason: expect.stringContaining('unfinished') }])
+    expect((await t.read()).fresh.map((row) => row.event?.id)).toEqual([late.id])
+  })
+
+  it('not when what needs them is committed while their lock is waited for', async () => {
+    const { t, oldPeriod, deleteDeliveries, lockIsAwaited } = hands()
+    const old = await oldPeriod()
+    await deleteDeliveries()
+    const late = t.event({ id: idsFrom(old.ms)() })
+    const open = await t.begin()
+    await t.insertIn(open.tx, { events: [late], deliveries: [t.delivery(late)] })
+    const maintaining = maintain(t, { lockTimeoutMs: 20_000 })
+    await until('the lock is waited for', lockIsAwaited)
+    await open.commit()
+    expect((await maintaining).kept).toEqual([
+      { name: old.events, reason: expect.stringContaining('unfinished') },
+    ])
     expect((await t.read()).fresh.map((row) => row.event?.id)).toEqual([late.id])
   })
 

@@ -5,7 +5,6 @@ import { lowestIdAt } from '../../src/stores/postgres/periods.ts'
 import { DAY_MS, dropCases, idsFrom, maintain, type PartitionHands, publishAt } from './partition-cases.ts'
 import { createWorld, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
-import { until } from './until.ts'
 
 let world: World
 
@@ -58,6 +57,10 @@ const hands = (): PartitionHands => ({
   hasTails: async () => {
     const all = await partitions()
     return TAILS.every((tail) => all.includes(tail))
+  },
+  lockIsAwaited: async () => {
+    const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`
+    return (await world.hand.query(waiting, [world.schema])).rows.length > 0
   },
   readEvents: async () => {
     const reader = new pg.Client({ connectionString: world.url })
@@ -132,24 +135,6 @@ describe('partitions are dropped', () => {
     await oldDay(5)
     const { dropped, kept } = await maintain(world.t)
     expect([dropped, kept]).toEqual([[], []])
-  })
-
-  it('not when what needs them is committed while their lock is waited for', async () => {
-    const old = await oldDay()
-    await world.hand.query(`DELETE FROM ${world.schema}.deliveries`)
-    const late = world.t.event({ id: idsFrom(Date.now() - 20 * DAY_MS)() })
-    const open = await world.t.begin()
-    await world.t.insertIn(open.tx, { events: [late], deliveries: [world.t.delivery(late)] })
-    const maintaining = maintain(world.t, { lockTimeoutMs: 20_000 })
-    await until('the lock is waited for', async () => {
-      const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`
-      return (await world.hand.query(waiting, [world.schema])).rows.length > 0
-    })
-    await open.commit()
-    expect((await maintaining).kept).toEqual([
-      { name: old.events, reason: expect.stringContaining('unfinished') },
-    ])
-    expect((await world.t.read()).fresh.map((row) => row.event?.id)).toEqual([late.id])
   })
 })
 

@@ -32,9 +32,12 @@ const row = (lane: number, key: string | null = null): StoredDelivery => {
 const create = (atOnce: number) => {
   const counted: string[] = []
   const queued: string[] = []
+  const alone: string[] = []
   const tooLarge = new Set<string>()
-  const enqueueCold = ({ id }: { id: string }): boolean => {
+  const enqueueCold = (delivery: { id: string; alone: boolean }): boolean => {
+    const { id } = delivery
     if (!tooLarge.has(id)) queued.push(id)
+    if (!tooLarge.has(id) && delivery.alone) alone.push(id)
     return !tooLarge.has(id)
   }
   const suspect = async ({ ids }: { ids: readonly string[] }) => {
@@ -51,7 +54,7 @@ const create = (atOnce: number) => {
     isCurrent: () => true,
     newToken: () => 'token',
   } as unknown as AdmissionParts)
-  return { admission, counted, queued, tooLarge }
+  return { admission, counted, queued, alone, tooLarge }
 }
 
 const READ: ReadFacts = { readId: 1, workerId: 'w', stillOurs: () => true, unsure: new Set() }
@@ -75,6 +78,33 @@ describe('suspects after an unclean takeover', () => {
     const [old, taken] = [row(7), row(8)] as const
     await admission.admit([old, taken], READ)
     expect(counted).toEqual([taken.id])
+  })
+
+  it('are not those that came when all that was due had been read', async () => {
+    const { admission, counted, queued } = create(2)
+    admission.suspectLanes([7])
+    const [there, late] = [row(7), row(7)] as const
+    await admission.admit([there], READ)
+    admission.allRead()
+    await admission.admit([late], READ)
+    expect(counted).toEqual([there.id])
+    expect(queued).toEqual([there.id, late.id])
+  })
+
+  it('are counted once, however often they are read before there is room for them', async () => {
+    const { admission, counted, queued, alone, tooLarge } = create(9)
+    admission.suspectLanes([7])
+    const [light, grave] = [row(7), { ...row(7), suspicions: 2 }] as const
+    for (const { id } of [light, grave]) tooLarge.add(id)
+    await admission.admit([light, grave], READ)
+    // As the database shows it from now on.
+    const again = { ...light, suspicions: 2, token: 'token' }
+    await admission.admit([again, grave], READ)
+    expect([counted, queued]).toEqual([[light.id], []])
+    tooLarge.clear()
+    await admission.admit([again, grave], READ)
+    expect(counted).toEqual([light.id])
+    expect([queued, alone]).toEqual([[light.id, grave.id], [grave.id]])
   })
 })
 

@@ -9,7 +9,9 @@
  *   otherwise                         → offered to the cold queue
  *
  * A suspect is a pending row whose hot token ran out unsettled, or one of the first rows of lanes that were
- * taken over from a worker that did not say goodbye: it may be the event that ended that process.
+ * taken over from a worker that did not say goodbye: it may be the event that ended that process. What ran there was
+ * due when the lanes were taken, so the first reads that bring all that is due bring it; rows that come later are
+ * nobody's suspects. And a suspect that could not be queued yet is counted once, however often it is read.
  */
 import { ERROR_CODES } from '../errors.ts'
 import type { AttemptFailure, Delivery, Right } from '../model/delivery.ts'
@@ -60,11 +62,16 @@ export const QUARANTINE_AFTER = 3
 /** One more suspicion and it is quarantined. */
 const isGrave = ({ suspicions }: StoredDelivery): boolean => suspicions + 1 >= QUARANTINE_AFTER
 
+const ALONE = 'alone'
+
 export class Admission {
   readonly #parts: AdmissionParts
   /** Rows of these lanes that are still to be counted as suspects, after an unclean takeover. */
   readonly #suspectLanes = new Set<number>()
   readonly #suspectsLeft = { pending: 0, timed: 0 }
+  /** Suspects that wait for being queued, with what was counted; those that will run alone are not counted yet. */
+  readonly #waiting = new Map<string, SuspectedDelivery | typeof ALONE>()
+  #workerId = ''
   /** Dead without being sent, not yet written: they are never in a queue, but must not be read again either. */
   readonly #burying = new Map<string, string | null>()
 
@@ -88,14 +95,20 @@ export class Admission {
     this.#suspectsLeft.timed = concurrency * batchSize
   }
 
+  /** Everything that was due when the lanes were taken has been read and queued: what comes from now on is new. */
+  allRead(): void {
+    this.#waiting.clear()
+    this.#suspectLanes.clear()
+    this.#suspectsLeft.pending = 0
+    this.#suspectsLeft.timed = 0
+  }
+
   async admit(rows: readonly StoredDelivery[], read: ReadFacts): Promise<Admitted> {
     const { workerId, stillOurs } = read
     const open = rows.filter(({ id }) => !this.isInFlight(id))
     const behind = open.filter((row) => row.behind)
     const clear = open.filter((row) => !row.behind)
-    const suspects = new Set(clear.filter((row) => this.#isSuspect(row)))
-    const light = [...suspects].filter((row) => !isGrave(row)).map(({ id }) => id)
-    const counted = await this.#countSuspects(workerId, light)
+    const gone = await this.#suspectAmong(workerId, clear)
     const unheld = await this.#hold(workerId, behind)
     if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
@@ -106,13 +119,14 @@ export class Admission {
     let blocked = unheld.length > 0
     const right: Right = { kind: 'lane', workerId }
     for (const row of clear) {
-      const count = counted.get(row.id) ?? null
-      const quarantined = suspects.has(row) && isGrave(row)
-      if ((suspects.has(row) && !quarantined && count === null) || !this.#parts.owns(row.lane)) continue
+      if (gone.has(row.id) || !this.#parts.owns(row.lane)) continue
       const waits = this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
       blocked ||= waits
-      if (!waits) full ||= !this.#offer(row, right, count, quarantined)
-      if (!waits && !full) handled += 1
+      if (!waits) full ||= !this.#offer(row, right)
+      if (!waits && !full) {
+        handled += 1
+        this.#waiting.delete(row.id)
+      }
       if ((waits || full) && row.status === 'pending') goBackTo = smaller(goBackTo, row.seq)
     }
     return { goBackTo, blocked, handled, full }
@@ -135,6 +149,19 @@ export class Admission {
     if (this.#suspectsLeft[kind] === 0 || !this.#suspectLanes.has(row.lane)) return false
     this.#suspectsLeft[kind] -= 1
     return true
+  }
+
+  /** Counts those that were not counted yet. Returns the ids that turned out not to be ours to send any more. */
+  async #suspectAmong(workerId: string, rows: readonly StoredDelivery[]): Promise<ReadonlySet<string>> {
+    // Under another worker id these are other takeovers.
+    if (workerId !== this.#workerId) this.#waiting.clear()
+    this.#workerId = workerId
+    const fresh = rows.filter((row) => !this.#waiting.has(row.id) && this.#isSuspect(row))
+    for (const { id } of fresh.filter(isGrave)) this.#waiting.set(id, ALONE)
+    const light = fresh.filter((row) => !isGrave(row)).map(({ id }) => id)
+    const counted = await this.#countSuspects(workerId, light)
+    for (const [id, count] of counted) this.#waiting.set(id, count)
+    return new Set(light.filter((id) => !counted.has(id)))
   }
 
   /** For one that runs alone, immediately before it does. Null: it is not ours to send any more. */
@@ -173,13 +200,9 @@ export class Admission {
     return rows.filter(({ id }) => !held.has(id))
   }
 
-  #offer(
-    row: StoredDelivery,
-    right: Right,
-    suspected: SuspectedDelivery | null,
-    quarantined: boolean,
-  ): boolean {
-    const delivery = toDelivery(row, right, suspected, quarantined)
+  #offer(row: StoredDelivery, right: Right): boolean {
+    const suspicion = this.#waiting.get(row.id) ?? null
+    const delivery = toDelivery(row, right, suspicion === ALONE ? null : suspicion, suspicion === ALONE)
     if (row.event !== null) return this.#parts.dispatcher.enqueueCold(delivery)
     this.#bury(delivery, {
       code: ERROR_CODES.undecodable,

@@ -25,7 +25,14 @@ const create = () => {
   const runtime = createFakeRuntime()
   const requests: ReadRequest[] = []
   let transactions = 0n
-  const database = { readMs: 0, expandMs: 0, activateMs: 0, key: null as string | null, open: false }
+  const database = {
+    readMs: 0,
+    expandMs: 0,
+    activateMs: 0,
+    key: null as string | null,
+    open: false,
+    more: false,
+  }
   const lanes = {
     workerId: 'w',
     losses: 0,
@@ -34,7 +41,8 @@ const create = () => {
   }
   /** What admission was given, and what it answers. */
   const admitted: string[][] = []
-  const answer = { goBackTo: null as bigint | null }
+  const answer = { goBackTo: null as bigint | null, blocked: false, full: false }
+  const seen = { all: 0, during: () => undefined as unknown }
   const unsure: string[][] = []
   const leaving = new Set<string>()
   const read = async (request: ReadRequest): Promise<ReadResult> => {
@@ -48,6 +56,7 @@ const create = () => {
     return {
       ...nothing,
       fresh,
+      more: database.more,
       unrouted,
       activatable,
       snapshot: { oldest: database.open ? 0n : transactions, next: transactions },
@@ -78,7 +87,11 @@ const create = () => {
       admit: async (rows: readonly StoredDelivery[], read: { readonly unsure: ReadonlySet<string> }) => {
         unsure.push([...read.unsure])
         admitted.push(rows.map(({ id }) => id))
-        return { ...answer, blocked: false, handled: 0, full: false }
+        seen.during()
+        return { ...answer, handled: 0 }
+      },
+      allRead: () => {
+        seen.all += 1
       },
     },
     guard: new ReadGuard(),
@@ -100,8 +113,33 @@ const create = () => {
     await poller.poll()
     return requests.at(-1)?.sweepFrom
   }
-  return { database, pollAfter, poller, lanes, requests, admitted, answer, leaving, unsure }
+  return { database, pollAfter, poller, lanes, requests, admitted, answer, leaving, unsure, seen }
 }
+
+describe('what was due when lanes came', () => {
+  it('has all been read when a read leaves nothing out, and what it brought is in our hands', async () => {
+    const { database, poller, answer, seen } = create()
+    database.more = true
+    await poller.poll()
+    database.more = false
+    answer.goBackTo = 1n
+    await poller.poll()
+    answer.goBackTo = null
+    answer.blocked = true
+    await poller.poll()
+    answer.blocked = false
+    answer.full = true
+    await poller.poll()
+    answer.full = false
+    // Others came while it was dealt with.
+    seen.during = () => poller.rewind()
+    await poller.poll()
+    seen.during = () => undefined
+    expect(seen.all).toBe(0)
+    await poller.poll()
+    expect(seen.all).toBe(1)
+  })
+})
 
 /** Until the sweeps that come often leave out what lies behind the mark. */
 const withMark = async () => {

@@ -277,6 +277,8 @@ export class Poller {
     const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure })
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
+    const nothingWaits = !admitted.blocked && admitted.goBackTo === null && read.stillOurs()
+    if (sweptAll && !result.more && nothingWaits) admission.allRead()
     const cut = this.#keyedSeen && !sweptAll
     const wait = this.#waitAfter(result, admitted, cut, this.#cursor > before)
     // What came due behind the cursor a moment ago is not seen yet, and must not wait for a long pause to end.

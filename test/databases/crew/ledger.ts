@@ -31,6 +31,10 @@ export const arrived = (file: string): number => {
   return new Set(lines.map(({ n }) => n)).size
 }
 
+/** How often anything arrived at this process. */
+export const arrivedAt = (file: string, process: number): number =>
+  parse(file).filter(({ pid, what }) => pid === process && what === 'got').length
+
 const unsettledBy = (lines: readonly Line[], pid: number): number => {
   const open = new Set<number>()
   for (const line of lines) {

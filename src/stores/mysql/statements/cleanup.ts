@@ -8,7 +8,7 @@ import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase, Row, Session } from '../database.ts'
 import { TAIL } from '../periods.ts'
 import { distinctKeys, promotion } from './hold.ts'
-import { asBigInt, asId, asNumber, asText, earlier, idList, KEY, NOW } from './sql-text.ts'
+import { asBigInt, asId, asNumber, asText, BY_ID, earlier, idList, KEY, NOW, rowsById } from './sql-text.ts'
 import { addTotal } from './totals.ts'
 
 /** A fenced worker without lanes has nothing left to be recognised by. */
@@ -40,11 +40,9 @@ LEFT JOIN ${t.events} AS e ON e.id = f.event_id WHERE ${isReconciled(t)}`,
     [olderThanMs, limit],
   )
   if (found.length === 0) return []
-  const list = idList(idsOf(found))
-  const rows = await c.rows(
-    `SELECT id, event_id, status, destination FROM ${t.finished} WHERE id IN (${list}) FOR UPDATE`,
-  )
-  await c.write(`DELETE FROM ${t.finished} WHERE id IN (${list})`)
+  const ended = rowsById(t.finished, idsOf(found))
+  const rows = await c.rows(`SELECT d.id, d.event_id, d.status, d.destination FROM ${ended} FOR UPDATE`)
+  await c.write(`DELETE d FROM ${ended}`)
   return rows
 }
 
@@ -68,20 +66,19 @@ LEFT JOIN ${t.events} AS e ON e.id = d.event_id WHERE ${isReconciled(t)}`,
     found.push(...idsOf(rows))
   }
   if (found.length === 0) return []
-  const list = idList(found)
   const rows = await c.rows(
-    `SELECT id, event_id FROM ${t.deliveries} WHERE id IN (${list}) AND state = 3 FOR UPDATE`,
+    `SELECT d.id, d.event_id FROM ${rowsById(t.deliveries, found)} WHERE d.state = 3 FOR UPDATE`,
   )
-  if (rows.length > 0) await c.write(`DELETE FROM ${t.deliveries} WHERE id IN (${idList(idsOf(rows))})`)
+  if (rows.length > 0) await c.write(`DELETE d FROM ${rowsById(t.deliveries, idsOf(rows))}`)
   return rows
 }
 
 /** The events are locked first: whoever just adds a delivery has them locked too, and is seen by the next statement. */
 const removeEvents = async (c: Session, t: Tables, tail: string, ids: readonly string[]): Promise<number> => {
   if (ids.length === 0) return 0
-  const list = idList(ids)
-  await c.rows(`SELECT id FROM ${t.events}${tail} WHERE id IN (${list}) FOR UPDATE`)
-  return c.write(`DELETE e FROM ${t.events}${tail} AS e WHERE e.id IN (${list}) AND ${unreferenced(t)}`)
+  const events = rowsById(`${t.events}${tail}`, ids, 'e')
+  await c.rows(`SELECT e.id FROM ${events} FOR UPDATE`)
+  return c.write(`DELETE e FROM ${events} WHERE ${unreferenced(t)}`)
 }
 
 const unreferenced = (
@@ -143,7 +140,7 @@ const buryOrphans = async (c: Session, t: Tables, limit: number): Promise<void> 
   )
   if (rows.length === 0) return
   await c.write(
-    `UPDATE ${t.deliveries} SET status = 3, token = NULL, available_at = ${NOW}, settled_at = ${NOW}, settled_by = 'cleanup'
+    `UPDATE ${t.deliveries} ${BY_ID} SET status = 3, token = NULL, available_at = ${NOW}, settled_at = ${NOW}, settled_by = 'cleanup'
 WHERE id IN (${idList(idsOf(rows))}) AND status IN (0, 5)`,
   )
 }

@@ -4,7 +4,7 @@ import type { HotClaim } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase } from '../database.ts'
 import { literal } from '../script.ts'
-import { asId, asText, idList, later, NOW, one } from './sql-text.ts'
+import { asId, asText, BY_ID, idList, later, NOW, one } from './sql-text.ts'
 
 export const extend = async (
   db: MysqlDatabase,
@@ -17,7 +17,7 @@ export const extend = async (
   const pairs = claims.map(({ id, token }) => `(X'${uuidToHex(id)}', ${literal(token)})`).join(', ')
   const mine = `id IN (${ids}) AND (id, token) IN (${pairs}) AND status = 0`
   const [, kept] = await db.script([
-    one(`UPDATE ${t.deliveries} SET available_at = ${later(NOW, leaseMs)} WHERE ${mine}`),
+    one(`UPDATE ${t.deliveries} ${BY_ID} SET available_at = ${later(NOW, leaseMs)} WHERE ${mine}`),
     one(`SELECT id, token FROM ${t.deliveries} WHERE ${mine}`),
   ])
   const found = new Set((kept?.rows ?? []).map(([id, token]) => `${asId(id)} ${asText(token)}`))

@@ -4,7 +4,18 @@ import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { MysqlDatabase } from '../database.ts'
 import { literal } from '../script.ts'
 import { heldBack } from './read.ts'
-import { asId, idList, KEY, lockWorkers, NOW, one, UNCLAIMED, workerIsAlive } from './sql-text.ts'
+import {
+  asId,
+  BY_KEY,
+  idList,
+  KEY,
+  lockWorkers,
+  NOW,
+  one,
+  rowsById,
+  UNCLAIMED,
+  workerIsAlive,
+} from './sql-text.ts'
 
 /**
  * The holder is locked until the rows are held: its settle waits for that and finds every row that waits for it,
@@ -19,14 +30,15 @@ export const hold = async (
 ): Promise<readonly string[]> => {
   if (ids.length === 0) return []
   const list = idList(ids)
+  const rows = rowsById(t.deliveries, ids)
   const alive = workerIsAlive(t, workerId)
   const [, , , held] = await db.atomic([
     lockWorkers(t, [workerId]),
-    one(`SELECT id FROM ${t.deliveries} WHERE id IN (${list}) FOR UPDATE`),
+    one(`SELECT d.id FROM ${rows} FOR UPDATE`),
     one(
       `UPDATE (
-  SELECT d.id FROM ${t.deliveries} AS d
-  WHERE d.id IN (${list}) AND d.destination = ? AND ((d.status = 0 AND ${UNCLAIMED}) OR (d.status = 2 AND d.available_at <= ${NOW})) AND d.key IS NOT NULL
+  SELECT d.id FROM ${rows}
+  WHERE d.destination = ? AND ((d.status = 0 AND ${UNCLAIMED}) OR (d.status = 2 AND d.available_at <= ${NOW})) AND d.key IS NOT NULL
     AND ${heldBack(t, ' LOCK IN SHARE MODE')} LIMIT ${ids.length}
 ) AS b STRAIGHT_JOIN ${t.deliveries} AS r ON r.id = b.id SET r.status = 6, r.holds_key = 1
 WHERE r.status IN (0, 2) AND ${alive}`,
@@ -62,7 +74,13 @@ export const promotion = (
   condition = '',
 ): SqlStatement => {
   const sameKey = `destination = ${literal(destination)} AND ${KEY} = ${literal(key)} AND holds_key = 1`
-  return one(`UPDATE ${t.deliveries} SET status = 0 WHERE ${sameKey} AND status = 6${condition} AND seq < COALESCE((
-  SELECT b.first FROM (SELECT MIN(seq) AS first FROM ${t.deliveries} WHERE ${sameKey} AND status IN (0, 2, 3) LOCK IN SHARE MODE) AS b
-), ${2n ** 63n - 1n}) ORDER BY seq LIMIT ${limit}`)
+  // One status at a time: where several are asked for, the row behind the last is locked too, whoever's it is.
+  const firsts = [0, 2, 3].map(
+    (status) =>
+      `(SELECT seq FROM ${t.deliveries} ${BY_KEY} WHERE ${sameKey} AND status = ${status} ORDER BY seq LIMIT 1 LOCK IN SHARE MODE)`,
+  )
+  return one(`UPDATE (
+  SELECT p.id FROM (SELECT id, seq FROM ${t.deliveries} ${BY_KEY} WHERE ${sameKey} AND status = 6${condition} ORDER BY seq LIMIT ${limit}) AS p
+  WHERE p.seq < COALESCE((SELECT MIN(b.seq) FROM (${firsts.join(' UNION ALL ')}) AS b), ${2n ** 63n - 1n}) LIMIT ${limit}
+) AS h STRAIGHT_JOIN ${t.deliveries} AS d ON d.id = h.id SET d.status = 0 WHERE d.status = 6`)
 }

@@ -4,7 +4,7 @@
  */
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlStatement } from '../../sql/sql-executor.ts'
-import { idList, NOW, one } from './sql-text.ts'
+import { idList, NOW, one, rowsById } from './sql-text.ts'
 
 export interface Drawing {
   /** Of the event that draws it. */
@@ -32,6 +32,11 @@ export const drawNumbers = (t: Tables, drawings: readonly Drawing[]): Draw => {
       one(`INSERT INTO ${t.events} (id, type, version, occurred_at, created_at, routes_version, replaces_id, size, content_type, payload)
 VALUES ${rows.join(', ')}`),
     drawn,
-    remove: one(`DELETE FROM ${t.events} WHERE ${drawn}`),
+    remove: one(
+      `DELETE d FROM ${rowsById(
+        t.events,
+        drawings.map(({ eventId }) => eventId),
+      )}`,
+    ),
   }
 }

@@ -8,7 +8,7 @@ import type { MysqlDatabase, Session } from '../database.ts'
 import { writeAudit } from './audit.ts'
 import { distinctKeys, type KeyOf, promotion } from './hold.ts'
 import { eventStatement } from './insert.ts'
-import { asId, asNumber, asText, idList, jsonTable, KEY, NOW } from './sql-text.ts'
+import { asId, asNumber, asText, idList, jsonTable, KEY, NOW, rowsById } from './sql-text.ts'
 import { addTotal } from './totals.ts'
 
 /** After an operator's discard as many rows of a key go on at once as a settle would let. */
@@ -67,7 +67,7 @@ const select = async (
   )
   const ids = rows.map(([id]) => asId(id))
   if (ids.length === 0) return []
-  await c.rows(`SELECT d.id FROM ${t[table]} AS d WHERE d.id IN (${idList(ids)}) FOR UPDATE`)
+  await c.rows(`SELECT d.id FROM ${rowsById(t[table], ids)} FOR UPDATE`)
   const found = await c.rows(
     `SELECT d.id FROM ${t[table]} AS d WHERE d.id IN (${idList(ids)}) AND ${condition}`,
   )
@@ -198,7 +198,7 @@ export const discard = (
       const holders = await c.rows(
         `SELECT DISTINCT destination, ${KEY} FROM ${t.deliveries} WHERE id IN (${list}) AND holds_key = 1`,
       )
-      await c.write(`DELETE FROM ${t.deliveries} WHERE id IN (${list})`)
+      await c.write(`DELETE d FROM ${rowsById(t.deliveries, ids)}`)
       const keys: KeyOf[] = holders.map(([destination, key]) => ({
         destination: asText(destination),
         key: asText(key),

@@ -14,6 +14,7 @@ import {
   asNumber,
   asText,
   asTextOrNull,
+  BY_KEY,
   earlier,
   idList,
   inLanes,
@@ -23,10 +24,15 @@ import {
   UNCLAIMED,
 } from './sql-text.ts'
 
-/** A holder of the row's key: a retry, a dead head that blocks, or rows that were held. */
-const holder = (t: Tables, statuses: string, lock: string): string =>
-  `EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
-    AND h.holds_key = 1 AND h.status IN (${statuses}) AND h.seq < d.seq${lock})`
+/**
+ * A holder of the row's key: a retry, a dead head that blocks, or rows that were held. With a lock only equal columns
+ * lead through the index: at the end of a range the row behind it is locked too, whoever's it is.
+ */
+const holder = (t: Tables, statuses: string, lock: string): string => {
+  const plain = lock === '' ? '' : ' + 0'
+  return `EXISTS (SELECT 1 FROM ${t.deliveries} AS h ${BY_KEY} WHERE h.destination = d.destination AND h.key = d.key
+    AND h.holds_key = 1 AND h.status${plain} IN (${statuses}) AND h.seq${plain} < d.seq${lock})`
+}
 
 /** An unrouted row holds its key everywhere. */
 const unroutedHolder = (t: Tables): string =>

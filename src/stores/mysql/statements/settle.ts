@@ -25,6 +25,7 @@ import {
   lockWorkers,
   NOW,
   one,
+  rowsById,
   TEXT,
   workerIsAlive,
 } from './sql-text.ts'
@@ -96,7 +97,10 @@ SELECT d.id, d.event_id, d.seq, d.destination, d.run, d.lane, d.key, 1, ${attemp
 FROM ${t.deliveries} AS d WHERE ${entitled(t, group)}${condition}`),
     addTotal(t, destination, 'ROW_COUNT()', 0),
   ])
-  return [...copies, one(`DELETE d FROM ${t.deliveries} AS d WHERE ${entitled(t, done)}${condition}`)]
+  return [
+    ...copies,
+    one(`DELETE d FROM ${rowsById(t.deliveries, idsOf(done))} WHERE ${entitled(t, done)}${condition}`),
+  ]
 }
 
 /** Tokens are in the rows; of lanes there is hardly ever more than one worker. */
@@ -208,7 +212,7 @@ const packetOf = (
     const holding = `d.id IN (${idList(idsOf(freeing))}) AND d.holds_key = 1${known}`
     statements.push(
       one(
-        `SELECT COALESCE(SUM(${holding}), 0) INTO @posthaste_open FROM ${t.deliveries} AS d WHERE ${entitled(t, settlements)} FOR UPDATE`,
+        `SELECT COALESCE(SUM(${holding}), 0) INTO @posthaste_open FROM ${rowsById(t.deliveries, idsOf(settlements))} WHERE ${entitled(t, settlements)} FOR UPDATE`,
       ),
       one(
         `SELECT DISTINCT d.destination, d.key FROM ${t.deliveries} AS d WHERE ${holding} AND @posthaste_open > 0`,

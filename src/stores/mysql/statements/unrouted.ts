@@ -11,11 +11,11 @@ import {
   asNumber,
   asText,
   asTextOrNull,
-  idList,
   jsonTable,
   KEY,
   lockWorkers,
   one,
+  rowsById,
   TEXT,
   workerIsAlive,
 } from './sql-text.ts'
@@ -55,7 +55,10 @@ export const expand = async (db: MysqlDatabase, t: Tables, request: ExpandReques
     `${KEY} ${TEXT(255)}`,
     'size INT',
   ])
-  const list = idList(request.expansions.map(({ unroutedId }) => unroutedId))
+  const unrouted = rowsById(
+    t.deliveries,
+    request.expansions.map(({ unroutedId }) => unroutedId),
+  )
   const [, asked] = await db
     .atomic([
       // The first declaration of all makes the row; until then there is nothing to wait at.
@@ -71,7 +74,7 @@ WHERE NOT EXISTS (SELECT 1 FROM ${t.lanes} AS l WHERE (l.destination, l.lane) = 
         [request.registryVersion],
       ),
       // Whoever expands the same rows at this moment is waited for.
-      one(`SELECT id FROM ${t.deliveries} WHERE id IN (${list}) FOR UPDATE`),
+      one(`SELECT d.id FROM ${unrouted} FOR UPDATE`),
       one(`INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, ${KEY}, status, available_at, size, created_at)
 SELECT UNHEX(j.id), u.event_id, u.seq, j.destination, 1, j.lane, j.key, u.status, u.available_at, j.size, u.created_at
 FROM ${source} STRAIGHT_JOIN ${t.deliveries} AS u ON u.id = UNHEX(j.unrouted)
@@ -79,7 +82,7 @@ WHERE @posthaste_expands = 1 AND u.status IN (0, 5)
   AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = u.event_id AND f.destination = j.destination AND f.run = 1)
   AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS o WHERE o.event_id = u.event_id AND o.destination = j.destination AND o.run = 1)`),
       one(
-        `DELETE FROM ${t.deliveries} WHERE id IN (${list}) AND destination = '${UNROUTED}' AND status IN (0, 5) AND @posthaste_expands = 1`,
+        `DELETE d FROM ${unrouted} WHERE d.destination = '${UNROUTED}' AND d.status IN (0, 5) AND @posthaste_expands = 1`,
       ),
       one('SELECT @posthaste_expands'),
     ])

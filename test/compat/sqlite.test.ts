@@ -1,0 +1,4 @@
+import { compatibilityCases } from './cases.ts'
+import { sqliteGround } from './grounds.ts'
+
+compatibilityCases('SQLite', sqliteGround)
