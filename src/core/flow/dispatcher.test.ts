@@ -3,7 +3,7 @@ import { createFakeRuntime } from '../../testing/fake-runtime.ts'
 import type { Delivery, Right } from '../model/delivery.ts'
 import { exponential } from '../policy/retry.ts'
 import { SILENT_LOGGER } from '../runtime/logger.ts'
-import type { Metrics, SendResult, Settlement } from '../spi/index.ts'
+import type { Metrics, SendResult, Settlement, SuspectedDelivery } from '../spi/index.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { DispatcherOptions } from './dispatcher-options.ts'
 import { Quarantine } from './quarantine.ts'
@@ -15,6 +15,7 @@ const create = (over: {
   readonly manual: boolean
   readonly ratePerSecond?: number
   readonly receive?: (batch: readonly Delivery[]) => readonly SendResult[]
+  readonly suspect?: (delivery: Delivery) => Promise<SuspectedDelivery>
 }) => {
   const settled: Settlement[] = []
   const dispatcher = new Dispatcher({
@@ -39,7 +40,13 @@ const create = (over: {
     hardDeadlineMs: 1_000,
     manual: over.manual,
     quarantine: new Quarantine(),
-    events: { isRightValid: () => true, failed: () => undefined, roomFreed: () => undefined },
+    events: {
+      isRightValid: () => true,
+      failed: () => undefined,
+      roomFreed: () => undefined,
+      ended: () => undefined,
+      suspect: over.suspect,
+    },
   } as unknown as DispatcherOptions)
   return { dispatcher, settled }
 }
@@ -64,6 +71,46 @@ describe('a destination that is paused', () => {
     expect(settled.map(({ delivery, outcome }) => [delivery.id, outcome.kind])).toEqual([
       [hot.id, 'released'],
     ])
+  })
+})
+
+describe('a suspect whose destination is paused before its turn', () => {
+  /** What was written down and what was sent; `counting` happens while it is written down. */
+  const offer = (counting: (dispatcher: Dispatcher) => void) => {
+    const calls: string[] = []
+    const { dispatcher } = create({
+      manual: false,
+      receive: (batch) => {
+        calls.push('sent')
+        return batch.map((): SendResult => ({ ok: true }))
+      },
+      suspect: async ({ id }) => {
+        calls.push('counted')
+        counting(dispatcher)
+        return { id, attempts: 1, suspicions: 3 }
+      },
+    })
+    dispatcher.enqueueCold({ ...delivery(null, lane), alone: true } as Delivery)
+    return { dispatcher, calls }
+  }
+
+  it('is neither counted nor sent until it goes on', async () => {
+    const { dispatcher, calls } = offer(() => undefined)
+    dispatcher.setPaused(true)
+    await turn()
+    expect(calls).toEqual([])
+    dispatcher.setPaused(false)
+    await turn()
+    expect(calls).toEqual(['counted', 'sent'])
+  })
+
+  it('is counted once, also when the pause begins while it is counted', async () => {
+    const { dispatcher, calls } = offer((each) => each.setPaused(true))
+    await turn()
+    expect(calls).toEqual(['counted'])
+    dispatcher.setPaused(false)
+    await turn()
+    expect(calls).toEqual(['counted', 'sent'])
   })
 })
 

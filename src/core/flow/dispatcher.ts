@@ -93,10 +93,7 @@ export class Dispatcher {
     if (this.#paused === paused) return
     this.#paused = paused
     if (paused) this.#releaseQueuedHot()
-    else {
-      this.pump()
-      this.#options.events.roomFreed()
-    }
+    else this.#goOn()
   }
 
   setRate(perSecond: number | null): void {
@@ -147,10 +144,9 @@ export class Dispatcher {
   /** Manual mode: deliveries that a consumer may handle now. */
   async take(max: number): Promise<Delivery[]> {
     const taken = this.#paused ? [] : this.#take(max).filter((delivery) => this.#keepIfValid(delivery))
-    const [first] = taken
-    if (first === undefined || !first.alone) return taken
-    const spent = await this.#spend(first)
-    return spent === null ? [] : [spent]
+    if (taken[0]?.alone !== true) return taken
+    const spent = await this.#spend(taken[0])
+    return spent === null || this.#waits(spent) ? [] : [spent]
   }
 
   /** Manual mode: what the consumer says of a delivery it took; null gives it back. */
@@ -199,16 +195,14 @@ export class Dispatcher {
     const { settler, metrics, runtime } = this.#options
     try {
       const valid = this.#validOf(batch)
-      const [first] = valid
-      if (first?.alone === true) await this.#workAlone(first)
+      if (valid[0]?.alone === true) await this.#workAlone(valid[0])
       else if (valid.length > 0) {
         const startedAt = runtime.monotonicNow()
         const results = await deliver(valid, this.#deliverOptions, this.#stopping)
         this.#handle(valid, results)
         metrics.observeBatchDuration(this.name, runtime.monotonicNow() - startedAt)
       }
-      const room = settler.room()
-      if (room) await room
+      await settler.room()
     } catch (error) {
       // Nothing above should throw. If it does, the deliveries stay in flight until their rights run out.
       this.#options.logger.log('error', 'a worker failed unexpectedly', {
@@ -218,20 +212,33 @@ export class Dispatcher {
     } finally {
       this.#active -= 1
       this.#wakeIdle()
-      this.pump()
-      this.#options.events.roomFreed()
+      this.#goOn()
     }
+  }
+
+  #goOn(): void {
+    this.pump()
+    this.#options.events.roomFreed()
   }
 
   /** A suspect: what others did is written before it is tried, and what becomes of it before the next one is. */
   #workAlone(delivery: Delivery): Promise<void> {
     return this.#options.quarantine.run(async () => {
       await this.#outstanding.none()
+      if (this.#waits(delivery)) return
       const spent = await this.#spend(delivery)
-      if (spent === null) return
+      if (spent === null || this.#waits(spent)) return
       this.#handle([spent], await deliver([spent], this.#deliverOptions, this.#stopping))
       await this.#outstanding.none()
     })
+  }
+
+  /** True: its destination was paused before its turn came. It keeps its place, and an attempt that is written down. */
+  #waits(delivery: Delivery): boolean {
+    if (!this.#paused) return false
+    this.breaker.forget(delivery.id)
+    this.queues.putBack(delivery, 'front')
+    return true
   }
 
   /** Null: it is not to be sent, and that is taken care of. */
@@ -248,15 +255,10 @@ export class Dispatcher {
     this.queues.replace(delivery, turn.delivery)
     if (!this.#keepIfValid(turn.delivery)) return null
     if (turn.kind === 'send') return turn.delivery
-    const { failure } = turn
     this.breaker.forget(delivery.id)
-    this.#decide(turn.delivery, {
-      verdict: 'dead',
-      error: new Error(failure.message),
-      failure,
-      delayMs: null,
-      counted: true,
-    })
+    const { failure } = turn
+    const error = new Error(failure.message)
+    this.#decide(turn.delivery, { verdict: 'dead', error, failure, delayMs: null, counted: true })
     return null
   }
 

@@ -15,6 +15,9 @@ export class Routes {
   readonly #logger: Logger
   readonly #onSettings: (destination: RegisteredDestination) => void
   #state: RegistryState = { version: 0, destinations: [] }
+  /** Looks at the registry, counted when they begin; and the youngest whose answer has come. */
+  #looks = 0
+  #answered = 0
   #router: Router
 
   constructor(
@@ -52,8 +55,13 @@ export class Routes {
    * reconciler adds what was missed.
    */
   async refresh(registry: Registry): Promise<RegistryState | null> {
+    this.#looks += 1
+    const look = this.#looks
     try {
       const state = await registry.load()
+      // An answer that was overtaken is older news: it would end a pause that has begun meanwhile.
+      if (look < this.#answered) return state
+      this.#answered = look
       this.adopt(state)
       return state
     } catch (error) {
