@@ -7,6 +7,9 @@ import { defineConfig } from 'tsdown'
  */
 export const entries: Record<string, string> = {
   index: 'src/index.ts',
+  'clients/knex': 'src/clients/knex.ts',
+  'clients/kysely': 'src/clients/kysely.ts',
+  'clients/pg': 'src/clients/pg.ts',
   mysql: 'src/stores/mysql/index.ts',
   postgres: 'src/stores/postgres/index.ts',
   sqlite: 'src/stores/sqlite/index.ts',

@@ -1,7 +1,11 @@
 import { defineConfig } from 'vitest/config'
 
 /** Tests that need a server. `npm test` starts what the environment does not name. */
-const DATABASES = ['test/databases/**/*.test.ts', 'test/stores/{postgres,mysql,mariadb}*.test.ts']
+const DATABASES = [
+  'test/clients/**/*.test.ts',
+  'test/databases/**/*.test.ts',
+  'test/stores/{postgres,mysql,mariadb}*.test.ts',
+]
 
 /** A test that only sometimes passes is a defect, so nothing is tried twice. */
 export const common = {
