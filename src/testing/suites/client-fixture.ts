@@ -28,6 +28,8 @@ const PATIENCE_MS = 20_000
 
 const MARKER = 'marker'
 
+const MOST_TRIES = 50
+
 export class ClientFixture {
   readonly harness: ClientHarness
   readonly outbox: Outbox<unknown, unknown>
@@ -102,6 +104,21 @@ export class ClientFixture {
     await this.until(`delivery of ${types.join(', ')}`, () =>
       types.every((type) => this.types.includes(type)),
     )
+  }
+
+  /**
+   * The poller may be there first, because such rows are free until they are looked up. So it is tried until one of
+   * them went the hot way.
+   */
+  async goesHot(publish: (n: number) => Promise<unknown>): Promise<void> {
+    const numbers: number[] = []
+    do {
+      const n = numbers.push(numbers.length)
+      assert.ok(n <= MOST_TRIES, `none of ${MOST_TRIES} went the hot way`)
+      await publish(n - 1)
+      await this.hears(`e${n - 1}`)
+    } while (!this.heard.some(({ source }) => source === 'hot'))
+    await this.expectOnly(...numbers)
   }
 
   /** One more event goes all the way, and everything stored is delivered: what was not heard by then is not sent. */

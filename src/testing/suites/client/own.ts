@@ -22,10 +22,7 @@ export const ownTopic: ClientTopic = {
 
     'is delivered the hot way where the library tells of the commit': async (t) => {
       t.needs(t.harness.transactions.observe !== undefined, 'the library has no commit hooks')
-      await t.harness.own((tx) => t.both(tx, 1))
-      await t.hears('e1')
-      assert.equal(t.sourceOf('e1'), 'hot')
-      await t.expectOnly(1)
+      await t.goesHot((n) => t.harness.own((tx) => t.both(tx, n)))
     },
 
     'several at the same time are kept apart': async (t) => {

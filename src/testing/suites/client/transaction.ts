@@ -7,16 +7,7 @@ export const transactionTopic: ClientTopic = {
   title: 'outbox.transaction',
   cases: {
     'stores the event with the data and delivers it the hot way': async (t) => {
-      const id = await t.outbox.transaction(async (tx) => {
-        await t.harness.write(tx, 1)
-        return await t.publish(tx, 'e1')
-      })
-      await t.hears('e1')
-      assert.deepEqual(
-        t.heard.map(({ id: heard, source }) => [heard, source]),
-        [[id, 'hot']],
-      )
-      await t.expectOnly(1)
+      await t.goesHot((n) => t.outbox.transaction((tx) => t.both(tx, n)))
     },
 
     'returns what the function returns': async (t) => {
