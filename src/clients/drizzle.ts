@@ -26,8 +26,12 @@ interface PreparedQuery {
 /** What is there beyond the public types above. */
 interface Handle extends DrizzleDatabase<Handle> {
   readonly session: {
-    /** Of node-postgres it knows what the server said last. */
-    readonly client?: { getTransactionStatus?(): string | null }
+    readonly client?: {
+      /** Of node-postgres: what the server said last. */
+      getTransactionStatus?(): string | null
+      /** Of postgres.js. */
+      unsafe?(sql: string, params: readonly SqlValue[], options: object): PromiseLike<unknown>
+    }
     /** With libsql. */
     readonly tx?: { readonly closed: boolean }
     prepareQuery(query: object, fields: undefined, method: string | undefined, arrays: boolean): PreparedQuery
@@ -45,6 +49,10 @@ const rowsOf = (result: unknown): Answer => {
 }
 
 const send = async ({ session }: Handle, sql: string, params: readonly SqlValue[]): Promise<Answer> => {
+  // Drizzle does not let postgres.js prepare, which then asks for the types every time.
+  if (typeof session.client?.unsafe === 'function') {
+    return rowsOf(await session.client.unsafe(sql, params, { prepare: true }))
+  }
   const isSqlite = 'run' in session
   const prepared = session.prepareQuery({ sql, params }, undefined, isSqlite ? 'all' : undefined, false)
   return rowsOf(await (isSqlite ? prepared.all?.() : prepared.execute()))
