@@ -7,6 +7,15 @@ import { defineConfig } from 'tsdown'
  */
 export const entries: Record<string, string> = {
   index: 'src/index.ts',
+  'clients/drizzle': 'src/clients/drizzle.ts',
+  'clients/knex': 'src/clients/knex.ts',
+  'clients/kysely': 'src/clients/kysely.ts',
+  'clients/mariadb': 'src/clients/mariadb.ts',
+  'clients/mysql2': 'src/clients/mysql2.ts',
+  'clients/pg': 'src/clients/pg.ts',
+  'clients/postgres-js': 'src/clients/postgres-js.ts',
+  'clients/sequelize': 'src/clients/sequelize.ts',
+  'clients/typeorm': 'src/clients/typeorm.ts',
   mysql: 'src/stores/mysql/index.ts',
   postgres: 'src/stores/postgres/index.ts',
   sqlite: 'src/stores/sqlite/index.ts',

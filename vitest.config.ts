@@ -2,9 +2,10 @@ import { defineConfig } from 'vitest/config'
 
 /** Tests that need a server. `npm test` starts what the environment does not name. */
 const DATABASES = [
+  'test/clients/**/*.test.ts',
+  'test/compat/servers.test.ts',
   'test/databases/**/*.test.ts',
   'test/stores/{postgres,mysql,mariadb}*.test.ts',
-  'test/compat/servers.test.ts',
 ]
 
 /** A test that only sometimes passes is a defect, so nothing is tried twice. */

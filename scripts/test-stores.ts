@@ -7,6 +7,7 @@
  */
 import { runStoreSuite } from '../src/testing/suites/index.ts'
 import { STORE_TARGETS } from '../test/stores/targets.ts'
+import { type Counted, countCases, reportCounted } from './count-cases.ts'
 import { serviceOf } from './services/catalogue.ts'
 import { serviceUrls } from './services/index.ts'
 
@@ -34,46 +35,9 @@ if (target.service !== null) {
   process.env[serviceOf(target.service).variable] = urls[target.service]
 }
 
-interface Case {
-  readonly title: string
-  run(context: { skip(reason: string): void }): Promise<void>
-}
-
-const cases: Case[] = []
-let topic = ''
-runStoreSuite({
-  create: target.create,
-  describe(title, body) {
-    topic = title
-    body()
-  },
-  it(title, run) {
-    cases.push({ title: `${topic}: ${title}`, run })
-  },
-})
-
-const skipped: { case: string; reason: string }[] = []
-let passed = 0
-let failed = 0
-console.log(`The conformance suite on ${name} (${target.says}): ${cases.length} cases`)
-for (const { title, run } of cases) {
-  let reason: string | null = null
-  try {
-    await run({
-      skip(why) {
-        reason = why
-      },
-    })
-    if (reason === null) passed += 1
-    else skipped.push({ case: title, reason })
-  } catch (error) {
-    failed += 1
-    console.log(
-      `FAILED  ${title}\n${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
-    )
-  }
-}
-console.log(`${passed} passed, ${failed} failed, ${skipped.length} do not apply`)
-for (const { case: title, reason } of skipped) console.log(`  ${title} — ${reason}`)
-if (json) console.log(JSON.stringify({ suite: 'store', target: name, passed, failed, skipped }))
-process.exit(failed > 0 ? 1 : 0)
+console.log(`The conformance suite on ${name} (${target.says})`)
+const counted: Counted = { passed: 0, failed: 0, skipped: [] }
+await countCases((options) => runStoreSuite({ create: target.create, ...options }), counted)
+reportCounted(counted)
+if (json) console.log(JSON.stringify({ suite: 'store', target: name, ...counted }))
+process.exit(counted.failed > 0 ? 1 : 0)

@@ -39,15 +39,27 @@ const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
 const FLUSH_NAMES: ReadonlySet<string> = new Set(['timeoutMs'])
 const FETCH_NAMES: ReadonlySet<string> = new Set(['destination', 'limit'])
 
-export const createOutbox = <
+/** With `transactions`, their handles are what `publish` takes; whatever the store's own driver has does not matter. */
+export function createOutbox<
+  Tx,
+  E,
+  const D extends Readonly<Record<string, DestinationOptions>> = Record<never, DestinationOptions>,
+>(
+  given: Omit<OutboxOptions<Tx, E>, 'store'> & {
+    readonly store: Omit<Store<unknown, E>, 'transactions'>
+    readonly transactions: Transactions<Tx, E>
+    readonly destinations?: D
+  },
+): Outbox<Tx, E, (keyof D & string) | typeof LOCAL>
+export function createOutbox<
   Tx,
   E,
   const D extends Readonly<Record<string, DestinationOptions>> = Record<never, DestinationOptions>,
 >(
   given: OutboxOptions<Tx, E> & { readonly destinations?: D },
-): Outbox<Tx, E, (keyof D & string) | typeof LOCAL> => {
-  const core = new OutboxCore<Tx, E>(given)
-  return core.api as unknown as Outbox<Tx, E, (keyof D & string) | typeof LOCAL>
+): Outbox<Tx, E, (keyof D & string) | typeof LOCAL>
+export function createOutbox<Tx, E>(given: unknown): Outbox<Tx, E> {
+  return new OutboxCore<Tx, E>(given as OutboxOptions<Tx, E>).api
 }
 
 class OutboxCore<Tx, E> implements HotIntake {

@@ -53,7 +53,7 @@ const sourceOf = (subpath: string, folder: string): string => {
   return relative(folder, join(ROOT, entry))
 }
 
-const IMPORT = /(from|import)(\s+)'posthaste((?:\/[\w/]+)?)'/g
+const IMPORT = /(from|import)(\s+)'posthaste((?:\/[\w/-]+)?)'/g
 
 /** A block that begins with `// name.ts` is that file, and other blocks of its page may import it. */
 const nameOf = (block: CodeBlock): string =>

@@ -51,13 +51,18 @@ const rowsOf = (result: unknown): readonly SqlRow[] =>
 /** A savepoint that is not there any more went with its transaction. */
 const NO_SAVEPOINT = 1305
 
+/** What transactions need of a database; a client has it without a store. */
+export type TransactionHome = Pick<MysqlDatabase, 'place' | 'application'> & {
+  readonly options: Pick<MysqlDatabase['options'], 'onStatement' | 'queryTimeoutMs'>
+}
+
 export class MysqlTransactions<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly library = 'mysql2'
-  readonly #database: MysqlDatabase
+  readonly #database: TransactionHome
   /** Our own handles; an application's connection is not among them. */
   readonly #known = new WeakMap<object, Known>()
 
-  constructor(database: MysqlDatabase) {
+  constructor(database: TransactionHome) {
     this.#database = database
   }
 

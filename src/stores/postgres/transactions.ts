@@ -53,15 +53,21 @@ const isConnection = (handle: unknown): handle is PostgresConnection => {
 const isPool = (handle: object): boolean =>
   typeof (handle as Partial<Record<string, unknown>>).totalCount === 'number'
 
+/** What transactions need of a database; a client has it without a store. */
+export type TransactionHome = Pick<
+  PostgresDatabase,
+  'place' | 'transactionPool' | 'statementName' | 'inTime'
+> & { readonly options: Pick<PostgresDatabase['options'], 'onStatement'> }
+
 export class PostgresTransactions<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly library = 'pg'
-  readonly #database: PostgresDatabase
+  readonly #database: TransactionHome
   /** Our own handles; an application's client is not among them. */
   readonly #known = new WeakMap<object, Known>()
   /** Of clients that the application passed in itself. */
   readonly #lines = new WeakMap<object, Line>()
 
-  constructor(database: PostgresDatabase) {
+  constructor(database: TransactionHome) {
     this.#database = database
   }
 

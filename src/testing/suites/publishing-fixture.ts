@@ -15,6 +15,7 @@ import type {
   Store,
   Transactions,
 } from '../../core/spi/index.ts'
+import { Inapplicable } from './run-suite.ts'
 import type { StoreHarness } from './store-harness.ts'
 
 /** How much longer than necessary a real clock may take before a test gives up. */
@@ -32,9 +33,6 @@ export interface Published {
 export type PublishOverrides = Partial<
   NewEvent & Pick<NewDelivery, 'destination' | 'lane' | 'due' | 'token'> & { hotLeaseMs: number }
 >
-
-/** Thrown by a case that is about something which this kind of store does not have. */
-export class Inapplicable extends Error {}
 
 /** A store under test and how to publish through it. */
 export class PublishingFixture {

@@ -14,6 +14,7 @@ import type {
   SettleResult,
 } from '../../core/spi/index.ts'
 import { LONG_MS, type Published, PublishingFixture } from './publishing-fixture.ts'
+import type { SuiteTopic } from './run-suite.ts'
 
 export { LONG_MS, type Published } from './publishing-fixture.ts'
 
@@ -211,10 +212,7 @@ export class StoreFixture extends PublishingFixture {
 }
 
 /** A group of cases; the key is the title, a sentence that says what must be true. */
-export interface Topic {
-  readonly title: string
-  readonly cases: Readonly<Record<string, (t: StoreFixture) => Promise<void>>>
-}
+export type Topic = SuiteTopic<StoreFixture>
 
 export const idsOf = (published: readonly Published[]): string[] => published.map((one) => one.delivery.id)
 

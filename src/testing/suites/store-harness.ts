@@ -3,6 +3,7 @@
  * asserts with `node:assert`, so that a third party can run it with whatever it uses.
  */
 import type { Store, Transactions } from '../../core/spi/index.ts'
+import type { SuiteOptions } from './run-suite.ts'
 
 /** One empty database and a store on it; made anew for every test. */
 export interface StoreHarness<Tx = unknown, E = unknown> {
@@ -26,15 +27,6 @@ export interface StoreHarness<Tx = unknown, E = unknown> {
   dispose(): Promise<void>
 }
 
-/** What a test runner hands to a case; most have a way to say that it does not apply, and why. */
-export interface CaseContext {
-  skip?(reason: string): void
-}
-
-export interface StoreSuiteOptions<Tx = unknown, E = unknown> {
-  describe(title: string, body: () => void): void
-  it(title: string, body: (context?: CaseContext) => Promise<void>): void
+export interface StoreSuiteOptions<Tx = unknown, E = unknown> extends SuiteOptions {
   create(): Promise<StoreHarness<Tx, E>>
-  /** Tests that cannot hold here, by title, and why. A title that does not exist is an error. */
-  readonly skip?: readonly { readonly test: string; readonly reason: string }[]
 }

@@ -38,6 +38,18 @@ const LAW: readonly Layer[] = [
   { of: 'src/index.ts', may: ['src/core'], node: [] },
   { of: 'src/stores/sql', may: CORE_FOR_STORES, node: 'any' },
   { of: 'src/stores/<x>', may: [...CORE_FOR_STORES, 'src/stores/sql'], node: 'any' },
+  {
+    // What stores know about their databases and drivers, clients need not write again.
+    of: 'src/clients',
+    may: [
+      ...CORE_FOR_STORES,
+      'src/stores/sql',
+      'src/stores/mysql',
+      'src/stores/postgres',
+      'src/stores/sqlite',
+    ],
+    node: HARMLESS_NODE,
+  },
   { of: 'src/testing', may: ['src/core', 'src/stores/memory'], node: 'any' },
 ]
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { Inapplicable } from '../publishing-fixture.ts'
+import { Inapplicable } from '../run-suite.ts'
 import { idsOf, LONG_MS, type StoreFixture, type Topic } from '../store-fixture.ts'
 
 /** Two to the power of 53, where a double can no longer count by one. */

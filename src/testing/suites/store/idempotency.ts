@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { Inapplicable } from '../publishing-fixture.ts'
+import { Inapplicable } from '../run-suite.ts'
 import { idsOf, LONG_MS, rejectsWithCode, type Topic } from '../store-fixture.ts'
 
 export const idempotencyTopic: Topic = {

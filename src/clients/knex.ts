@@ -1,0 +1,88 @@
+/**
+ * `posthaste/clients/knex`: publish in transactions of Knex, on PostgreSQL, MySQL, MariaDB and SQLite. Knex says when a
+ * transaction ends, so events of a transaction that the application opened go the hot way too.
+ */
+import type { Transactions } from '../core/spi/index.ts'
+import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
+import { notInTransaction } from '../stores/sql/transaction-scope.ts'
+import { type Answer, answerOf, withQuestionMarks } from './shared/answers.ts'
+import { clientOf } from './shared/client.ts'
+import { Doubts } from './shared/doubts.ts'
+
+/** A `Knex.Transaction`, as far as it is used here. */
+export interface KnexTransaction {
+  readonly executionPromise: Promise<unknown>
+  isCompleted(): boolean
+}
+
+/** A `Knex` instance; `Tx` is the type of its transactions. */
+export interface KnexDatabase<Tx> {
+  transaction<T>(container: (trx: Tx) => Promise<T>): Promise<T>
+}
+
+/** What is there beyond the public types above. */
+interface Handle extends KnexTransaction, KnexDatabase<Handle> {
+  readonly isTransaction?: boolean
+  /** Of a savepoint: the transaction around it. */
+  readonly parentTransaction?: Handle
+  raw(sql: string, bindings: readonly unknown[]): PromiseLike<unknown>
+  on(event: 'query' | 'query-error', listener: (query: { readonly sql?: unknown }) => void): unknown
+}
+
+const isHandle = (handle: object): handle is Handle => {
+  const members = handle as Partial<Handle>
+  return typeof members.raw === 'function' && typeof members.transaction === 'function'
+}
+
+/** `{ rows }` of PostgreSQL, `[rows, fields]` or `[header, fields]` of MySQL, rows of SQLite. */
+const rowsOf = (result: unknown): Answer => {
+  const { rows } = (result ?? {}) as { readonly rows?: unknown }
+  if (rows !== undefined) return answerOf(rows)
+  const isPair =
+    Array.isArray(result) && result.length === 2 && (Array.isArray(result[1]) || result[1] === undefined)
+  return answerOf(isPair ? result[0] : result)
+}
+
+const saysEnded = (error: unknown): boolean =>
+  error instanceof Error && /Transaction query already complete/.test(error.message)
+
+export const knexTransactions = <Tx extends KnexTransaction>(
+  knex: KnexDatabase<Tx>,
+): Transactions<Tx, SqlExecutor> => {
+  const doubts = new Doubts()
+  const handleOf = (tx: Tx): Handle => tx as unknown as Handle
+  const watched =
+    <T>(fn: (tx: Tx) => Promise<T>): ((tx: Tx) => Promise<T>) =>
+    async (tx) => {
+      // Knex calls the function although BEGIN failed; what it rejects with is BEGIN's error all the same.
+      if (handleOf(tx).isCompleted()) throw notInTransaction('This handle of knex')
+      handleOf(tx).on('query-error', () => doubts.raise(tx))
+      return await fn(tx)
+    }
+  return clientOf<Tx>({
+    name: 'knex',
+    doubts,
+    saysEnded,
+    run: (fn) => knex.transaction(watched(fn)),
+    nested: async (tx, fn) => handleOf(tx).transaction((inner) => watched(fn)(inner as unknown as Tx)),
+    async send(tx, sql, params) {
+      const text = withQuestionMarks(sql, params)
+      return rowsOf(await handleOf(tx).raw(text.sql, text.params))
+    },
+    inTransaction: (handle) => isHandle(handle) && handle.isTransaction === true && !handle.isCompleted(),
+    observe(tx, ended) {
+      let outermost = handleOf(tx)
+      while (outermost.parentTransaction !== undefined) outermost = outermost.parentTransaction
+      // A rollback without a reason resolves as a commit does.
+      let isUndone = false
+      outermost.on('query', ({ sql }) => {
+        if (/^ROLLBACK;?$/i.test(String(sql))) isUndone = true
+      })
+      outermost.executionPromise.then(
+        () => (isUndone ? ended.rolledBack() : ended.committed()),
+        () => ended.rolledBack(),
+      )
+      return true
+    },
+  })
+}

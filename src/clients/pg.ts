@@ -1,0 +1,21 @@
+/**
+ * `posthaste/clients/pg`: publish in transactions of node-postgres, on a pool of the application's. The PostgreSQL store
+ * given a pool does this by itself; this is for a store that has connections of its own, and for `outbox.via`.
+ */
+import type { Transactions } from '../core/spi/index.ts'
+import type { ClientOf, PostgresConnection, PostgresPool } from '../stores/postgres/driver.ts'
+import { PostgresTransactions } from '../stores/postgres/transactions.ts'
+import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
+
+/** Transactions on clients of this pool. */
+export const pgTransactions = <Pool extends PostgresPool<object>>(
+  pool: Pool,
+): Transactions<ClientOf<Pool>, SqlExecutor> =>
+  new PostgresTransactions<ClientOf<Pool> & object>({
+    place: 'PostgreSQL',
+    options: { onStatement: null },
+    transactionPool: pool as unknown as PostgresPool<PostgresConnection>,
+    // Nobody knows what is between this pool and the server, and not every pooler carries names over.
+    statementName: () => undefined,
+    inTime: (answer) => answer,
+  })

@@ -1,0 +1,232 @@
+/**
+ * What the clients of all libraries have in common. A library says how it runs a transaction and how it sends a
+ * statement; this makes of it what the core asks for: statements one after another, errors of one kind, and an
+ * answer to what became of COMMIT.
+ */
+import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
+import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
+import type { SqlExecutor, SqlValue } from '../../stores/sql/sql-executor.ts'
+import { notInTransaction } from '../../stores/sql/transaction-scope.ts'
+import { type Answer, boundValues } from './answers.ts'
+import { Doubts, givenUp, PROBES } from './doubts.ts'
+import { commitErrorOf, storeErrorOf } from './failures.ts'
+
+export type Ended = Parameters<NonNullable<Transactions<object, SqlExecutor>['observe']>>[1]
+
+export interface Library<Tx extends object> {
+  /** Named in messages. */
+  readonly name: string
+  /** A new transaction around `fn`, as the library's documentation shows it. */
+  run<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
+  /** The library's nested transaction; savepoints in plain SQL where it has none. */
+  nested?<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T>
+  /** One statement in the transaction, sent as it is. */
+  send(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer>
+  /** The same for synchronous drivers. */
+  sendSync?(tx: Tx, sql: string, params: readonly SqlValue[]): Answer
+  /** Whether it is a handle inside a transaction; undefined when there is no telling. */
+  inTransaction(handle: object): boolean | undefined
+  /** The library's own words for a handle that is used too late. */
+  saysEnded?(error: unknown): boolean
+  /** Statements of the application that fail are noted here, under the same handle, where the library shows them. */
+  readonly doubts?: Doubts
+  /** The transaction has failed, where the driver knows without asking. */
+  hasFailed?(tx: Tx): boolean
+  observe?(tx: Tx, ended: Ended): boolean
+}
+
+const isObject = (value: unknown): value is object =>
+  (typeof value === 'object' && value !== null) || typeof value === 'function'
+
+class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
+  readonly library: string
+  /** People nest transactions with their library as well, and what that undoes nobody tells us. */
+  readonly savepointsUnseen = true
+  readonly #library: Library<Tx>
+  readonly #doubts: Doubts
+  /** The last statement of ours on each handle: drivers want one at a time. */
+  readonly #lines = new WeakMap<object, Promise<unknown>>()
+  readonly #depths = new WeakMap<object, number>()
+  readonly observe?: (tx: Tx, ended: Ended) => boolean
+
+  constructor(library: Library<Tx>) {
+    this.library = library.name
+    this.#library = library
+    this.#doubts = library.doubts ?? new Doubts()
+    if (library.observe !== undefined) this.observe = library.observe.bind(library)
+  }
+
+  async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
+    let thrown: { readonly error: unknown } | null = null
+    let isDone = false
+    const inside = async (tx: Tx): Promise<T> => {
+      // Some libraries call again after a conflict; what counts is the last time.
+      thrown = null
+      isDone = false
+      try {
+        const result = await fn(tx)
+        await this.#requireWell(tx)
+        isDone = true
+        return result
+      } catch (error) {
+        thrown = { error }
+        throw error
+      }
+    }
+    try {
+      return await this.#library.run(inside)
+    } catch (error) {
+      if (isDone) throw commitErrorOf(error)
+      // A rollback that fails, because the connection is gone, must not hide why it was wanted.
+      throw thrown === null ? storeErrorOf(error, this.library) : (thrown as { error: unknown }).error
+    }
+  }
+
+  begin(): Promise<OpenTransaction<Tx>> {
+    return beginByCallback(this)
+  }
+
+  nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
+    const native = this.#library.nested
+    return native === undefined ? this.#savepoint(tx, fn) : (native.call(this.#library, tx, fn) as Promise<T>)
+  }
+
+  executor(tx: Tx): SqlExecutor {
+    this.#requireOpen(tx)
+    const { sendSync } = this.#library
+    return {
+      run: (sql, params) => this.#inLine(tx, () => this.#sendWell(tx, sql, params)),
+      ...(sendSync === undefined
+        ? {}
+        : {
+            runSync: (sql, params) =>
+              this.#translating(tx, () => sendSync.call(this.#library, tx, sql, params)),
+          }),
+    }
+  }
+
+  inTransaction(tx: Tx): boolean | undefined {
+    return isObject(tx) ? this.#library.inTransaction(tx) : false
+  }
+
+  #requireOpen(tx: Tx): void {
+    if (this.inTransaction(tx) === false) throw notInTransaction(`This handle of ${this.library}`)
+    if (this.#library.hasFailed?.(tx) === true) throw givenUp()
+  }
+
+  /** Publishes of one transaction may run at once; what they send goes one after another. */
+  #inLine<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
+    const before = this.#lines.get(tx)
+    const done = before === undefined ? work() : before.then(work, work)
+    const last = done
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#lines.get(tx) === last) this.#lines.delete(tx)
+      })
+    this.#lines.set(tx, last)
+    return done
+  }
+
+  async #sendWell(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer> {
+    await this.#requireWell(tx)
+    return await this.#send(tx, sql, params)
+  }
+
+  /** After a statement that failed, the database is asked whether there still is a transaction. */
+  async #requireWell(tx: Tx): Promise<void> {
+    this.#requireOpen(tx)
+    if (!this.#doubts.has(tx)) return
+    try {
+      for (const probe of PROBES) await this.#library.send(tx, probe, [])
+    } catch (cause) {
+      this.#doubts.raise(tx)
+      throw givenUp(cause)
+    }
+    this.#doubts.clear(tx)
+  }
+
+  async #send(tx: Tx, sql: string, params: readonly SqlValue[] = []): Promise<Answer> {
+    try {
+      return await this.#library.send(tx, sql, boundValues(params))
+    } catch (error) {
+      throw this.#failed(tx, error)
+    }
+  }
+
+  #translating(tx: Tx, work: () => Answer): Answer {
+    this.#requireOpen(tx)
+    try {
+      return work()
+    } catch (error) {
+      throw this.#failed(tx, error)
+    }
+  }
+
+  #failed(tx: Tx, error: unknown): unknown {
+    this.#doubts.raise(tx)
+    if (this.#library.saysEnded?.(error) !== true) return storeErrorOf(error, this.library)
+    return new TransactionError(
+      ERROR_CODES.transactionEnded,
+      'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
+      { cause: error },
+    )
+  }
+
+  async #savepoint<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
+    const depth = (this.#depths.get(tx) ?? 0) + 1
+    const name = `posthaste_${depth}`
+    await this.#send(tx, `SAVEPOINT ${name}`)
+    this.#depths.set(tx, depth)
+    try {
+      const result = await fn(tx)
+      await this.#requireWell(tx)
+      await this.#send(tx, `RELEASE SAVEPOINT ${name}`)
+      return result
+    } catch (error) {
+      await this.#undo(tx, name)
+      throw error
+    } finally {
+      this.#depths.set(tx, depth - 1)
+    }
+  }
+
+  /** If this fails the transaction is lost, and is asked about before it goes on. */
+  async #undo(tx: Tx, savepoint: string): Promise<void> {
+    try {
+      await this.#send(tx, `ROLLBACK TO SAVEPOINT ${savepoint}`)
+      await this.#send(tx, `RELEASE SAVEPOINT ${savepoint}`)
+    } catch {
+      this.#doubts.raise(tx)
+    }
+  }
+}
+
+/** The manual form, made from the form with a function, which every library gives back its connection after. */
+const beginByCallback = <Tx>(
+  transactions: Pick<Transactions<Tx, unknown>, 'run'>,
+): Promise<OpenTransaction<Tx>> =>
+  new Promise((opened, failed) => {
+    const rolledBack = new Error('rolled back by hand')
+    const finished = transactions.run(
+      (tx) =>
+        new Promise<void>((commit, rollback) => {
+          opened({
+            tx,
+            commit: () => {
+              commit()
+              return finished
+            },
+            rollback: async () => {
+              rollback(rolledBack)
+              await finished.catch((error: unknown) => {
+                if (error !== rolledBack) throw error
+              })
+            },
+          })
+        }),
+    )
+    finished.catch(failed)
+  })
+
+export const clientOf = <Tx extends object>(library: Library<Tx>): Transactions<Tx, SqlExecutor> =>
+  new Client(library)

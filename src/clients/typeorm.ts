@@ -1,0 +1,96 @@
+/**
+ * `posthaste/clients/typeorm`: publish in transactions of TypeORM, with the entity manager or the query runner that has
+ * one. TypeORM tells its subscribers when a transaction ends, so events of a transaction that the application opened
+ * go the hot way too.
+ */
+import type { Transactions } from '../core/spi/index.ts'
+import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
+import { answerOf } from './shared/answers.ts'
+import { clientOf, type Ended } from './shared/client.ts'
+
+/** A `DataSource`; `Tx` is its `EntityManager`. */
+export interface TypeormDataSource<Tx> {
+  readonly manager: Tx
+}
+
+interface QueryRunner {
+  readonly isTransactionActive: boolean
+  readonly databaseConnection?: { getTransactionStatus?(): string | null }
+  query(
+    sql: string,
+    params: readonly unknown[],
+    structured: true,
+  ): Promise<{ raw: unknown; records?: unknown }>
+  startTransaction(): Promise<void>
+}
+
+interface Manager {
+  readonly queryRunner?: QueryRunner
+  transaction<T>(fn: (manager: never) => Promise<T>): Promise<T>
+}
+
+interface TransactionEvent {
+  readonly queryRunner: QueryRunner
+}
+
+interface Subscribers {
+  readonly subscribers: {
+    afterTransactionCommit(event: TransactionEvent): void
+    afterTransactionRollback(event: TransactionEvent): void
+  }[]
+}
+
+const runnerOf = (handle: object): QueryRunner | undefined => {
+  const { queryRunner, startTransaction } = handle as Partial<Manager & QueryRunner>
+  return queryRunner ?? (typeof startTransaction === 'function' ? (handle as QueryRunner) : undefined)
+}
+
+const openRunner = (handle: object): QueryRunner => {
+  const runner = runnerOf(handle)
+  if (runner === undefined) throw new TypeError('this handle of typeorm has no query runner')
+  return runner
+}
+
+/** Who waits for the end of which transaction. Savepoints are announced too; then it goes on. */
+const watchEnds = ({ subscribers }: Subscribers): ((runner: QueryRunner, ended: Ended) => void) => {
+  const waiting = new WeakMap<QueryRunner, Ended[]>()
+  const tell =
+    (how: keyof Ended) =>
+    ({ queryRunner }: TransactionEvent) => {
+      if (queryRunner.isTransactionActive) return
+      const all = waiting.get(queryRunner) ?? []
+      waiting.delete(queryRunner)
+      for (const ended of all) ended[how]()
+    }
+  subscribers.push({
+    afterTransactionCommit: tell('committed'),
+    afterTransactionRollback: tell('rolledBack'),
+  })
+  return (runner, ended) => {
+    waiting.set(runner, [...(waiting.get(runner) ?? []), ended])
+  }
+}
+
+/** Give it the data source after `initialize()`, which makes its list of subscribers. */
+export const typeormTransactions = <Tx extends object>(
+  dataSource: TypeormDataSource<Tx>,
+): Transactions<Tx, SqlExecutor> => {
+  let watch: ReturnType<typeof watchEnds> | null = null
+  const managerOf = (tx: object): Manager => tx as Manager
+  return clientOf<Tx>({
+    name: 'typeorm',
+    run: (fn) => managerOf(dataSource.manager).transaction(fn),
+    nested: (tx, fn) => managerOf(tx).transaction(fn),
+    async send(tx, sql, params) {
+      const { raw, records } = await openRunner(tx).query(sql, params, true)
+      return answerOf(records ?? raw)
+    },
+    hasFailed: (tx) => runnerOf(tx)?.databaseConnection?.getTransactionStatus?.() === 'E',
+    inTransaction: (handle) => runnerOf(handle)?.isTransactionActive === true,
+    observe(tx, ended) {
+      watch ??= watchEnds(dataSource as unknown as Subscribers)
+      watch(openRunner(tx), ended)
+      return true
+    },
+  })
+}

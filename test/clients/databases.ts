@@ -1,0 +1,137 @@
+/** An empty database for one case: the store's tables, two of the application's, and a way for a library to get there. */
+import Database from 'libsql'
+import type mysql from 'mysql2/promise'
+import pg from 'pg'
+import type { Store } from '../../src/core/spi/index.ts'
+import { mysqlStore } from '../../src/stores/mysql/index.ts'
+import { postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
+import { sqliteStore } from '../../src/stores/sqlite/index.ts'
+import { startProxy } from '../databases/proxy.ts'
+import { poolOf, TablePool } from '../stores/mysql-harness.ts'
+import { newSchema } from '../stores/postgres-harness.ts'
+import { type ServerName, serverUrl } from '../stores/servers.ts'
+import { testFolder } from '../stores/sqlite-files.ts'
+import { RoundTrips } from './round-trips.ts'
+
+export type DatabaseName = 'postgres' | 'mariadb' | 'mysql' | 'sqlite'
+
+export interface TestDatabase {
+  readonly name: DatabaseName
+  readonly store: Omit<Store<unknown, SqlExecutor>, 'transactions'>
+  /** Where the library connects to; a file for SQLite. */
+  readonly url: string
+  /** The application's table, with a column `n`. */
+  readonly rows: string
+  /** A statement that makes COMMIT fail; null where constraints are checked at once. */
+  readonly spoiling: string | null
+  readonly failureEndsTransaction: boolean
+  readonly overlaps: boolean
+  numbers(): Promise<number[]>
+  /** The connection that sends this text is cut. */
+  cutAt?(text: string, when: 'before' | 'after'): Promise<void>
+  roundTrips?(fn: () => Promise<unknown>): Promise<number>
+  dispose(): Promise<void>
+}
+
+/** The name of the server that a database needs. */
+export const serverOf = (name: DatabaseName): ServerName | null =>
+  name === 'sqlite' ? null : name === 'postgres' ? 'postgres-new' : name
+
+const hands = new Map<string, pg.Pool>()
+
+const handOf = (url: string): pg.Pool => {
+  const pool = hands.get(url) ?? new pg.Pool({ connectionString: url, max: 2, allowExitOnIdle: true })
+  hands.set(url, pool)
+  return pool
+}
+
+const numbersOf = (rows: unknown): number[] =>
+  (rows as readonly { readonly n: unknown }[]).map(({ n }) => Number(n)).sort((a, b) => a - b)
+
+const openPostgres = async (): Promise<TestDatabase> => {
+  const url = serverUrl('postgres-new')
+  const schema = newSchema()
+  const hand = handOf(url)
+  const proxy = await startProxy(url)
+  const trips = new RoundTrips()
+  proxy.onSent((connection, data) => trips.sent(connection, data))
+  await hand.query(
+    `CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.client_rows (n int);
+     CREATE TABLE ${schema}.client_late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)`,
+  )
+  return {
+    name: 'postgres',
+    store: postgresStore({ connectionString: url, schema, poolSize: 4 }),
+    url: proxy.url,
+    rows: `${schema}.client_rows`,
+    spoiling: `INSERT INTO ${schema}.client_late VALUES (1), (1)`,
+    failureEndsTransaction: true,
+    overlaps: true,
+    numbers: async () => numbersOf((await hand.query(`SELECT n FROM ${schema}.client_rows`)).rows),
+    cutAt: (text, when) => proxy.cutAt(text, when),
+    roundTrips: (fn) => trips.during(fn),
+    dispose: async () => {
+      await proxy[Symbol.asyncDispose]()
+      await hand.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+    },
+  }
+}
+
+const tables = { mariadb: new TablePool('mariadb'), mysql: new TablePool('mysql') }
+
+const openMysql = async (name: 'mariadb' | 'mysql'): Promise<TestDatabase> => {
+  const url = serverUrl(name)
+  const prefix = tables[name].take()
+  const rows = `${prefix}client_rows`
+  const hand: mysql.Pool = poolOf(name)
+  const proxy = await startProxy(url)
+  await hand.query(`CREATE TABLE ${rows} (n int)`)
+  return {
+    name,
+    store: mysqlStore({ connectionString: url, prefix }),
+    url: proxy.url,
+    rows,
+    spoiling: null,
+    failureEndsTransaction: false,
+    overlaps: true,
+    numbers: async () => numbersOf((await hand.query(`SELECT n FROM ${rows}`))[0]),
+    cutAt: (text, when) => proxy.cutAt(text, when),
+    dispose: async () => {
+      await proxy[Symbol.asyncDispose]()
+      await hand.query(`DROP TABLE ${rows}`)
+      await tables[name].giveBack(prefix)
+    },
+  }
+}
+
+const openSqlite = async (): Promise<TestDatabase> => {
+  const folder = testFolder()
+  const hand = new Database(folder.file)
+  hand.exec(
+    `PRAGMA journal_mode = WAL; CREATE TABLE client_rows (n int);
+     CREATE TABLE client_late (n int REFERENCES client_parents (n) DEFERRABLE INITIALLY DEFERRED);
+     CREATE TABLE client_parents (n integer PRIMARY KEY)`,
+  )
+  return {
+    name: 'sqlite',
+    store: sqliteStore({ file: folder.file, driver: 'libsql' }),
+    url: folder.file,
+    rows: 'client_rows',
+    spoiling: 'INSERT INTO client_late VALUES (7)',
+    failureEndsTransaction: false,
+    overlaps: false,
+    numbers: async () => numbersOf(hand.prepare('SELECT n FROM client_rows').all()),
+    dispose: async () => {
+      hand.close()
+      folder.remove()
+    },
+  }
+}
+
+export const openDatabase = (name: DatabaseName): Promise<TestDatabase> =>
+  name === 'postgres' ? openPostgres() : name === 'sqlite' ? openSqlite() : openMysql(name)
+
+/** What the cases on these databases left for each other to use again. */
+export const dropTables = async (databases: readonly DatabaseName[]): Promise<void> => {
+  for (const name of databases) if (name === 'mariadb' || name === 'mysql') await tables[name].drop()
+}

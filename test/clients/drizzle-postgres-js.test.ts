@@ -1,0 +1,16 @@
+/** Drizzle with its second driver for PostgreSQL. */
+import { describe, it } from 'vitest'
+import { runClientSuite } from '../../src/testing/suites/index.ts'
+import { openDatabase } from './databases.ts'
+import { openDrizzleOnPostgresJs } from './libraries/drizzle.ts'
+import { harnessOn } from './library.ts'
+import { LATE } from './targets.ts'
+
+describe('drizzle with postgres.js on postgres', () => {
+  runClientSuite({
+    describe,
+    it,
+    skip: [LATE],
+    create: async () => harnessOn(await openDatabase('postgres'), openDrizzleOnPostgresJs),
+  })
+})

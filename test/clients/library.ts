@@ -1,0 +1,46 @@
+/** A library on a database, as the client suite wants it. */
+import type { Transactions } from '../../src/core/spi/index.ts'
+import type { SqlExecutor } from '../../src/stores/postgres/index.ts'
+import type { ClientHarness } from '../../src/testing/suites/index.ts'
+import type { TestDatabase } from './databases.ts'
+
+/** What a file in `libraries/` has to say about a library that was opened on a database. */
+export interface OpenLibrary<Tx> {
+  readonly transactions: Transactions<Tx, SqlExecutor>
+  /** The application's own statement in the transaction. */
+  exec(tx: Tx, sql: string): Promise<unknown>
+  own(fn: (tx: Tx) => Promise<void>): Promise<unknown>
+  ownNested?(tx: Tx, fn: (tx: Tx) => Promise<void>): Promise<unknown>
+  readonly outside: readonly unknown[]
+  /** How the library writes it. Default `COMMIT`. */
+  readonly commitText?: string
+  close(): Promise<void>
+}
+
+export const harnessOn = async <Tx>(
+  database: TestDatabase,
+  open: (database: TestDatabase) => Promise<OpenLibrary<Tx>>,
+): Promise<ClientHarness<Tx, SqlExecutor>> => {
+  const { rows, spoiling, cutAt, roundTrips } = database
+  const library = await open(database)
+  const { ownNested } = library
+  return {
+    store: database.store,
+    transactions: library.transactions,
+    write: (tx, n) => library.exec(tx, `INSERT INTO ${rows} (n) VALUES (${n})`),
+    written: () => database.numbers(),
+    fail: (tx) => library.exec(tx, 'SELECT no_such_column FROM no_such_table'),
+    failureEndsTransaction: database.failureEndsTransaction,
+    own: (fn) => library.own(fn),
+    ...(ownNested === undefined ? {} : { ownNested }),
+    outside: library.outside,
+    overlaps: database.overlaps,
+    ...(spoiling === null ? {} : { spoilCommit: (tx: Tx) => library.exec(tx, spoiling) }),
+    ...(cutAt === undefined ? {} : { loseCommit: (when) => cutAt(library.commitText ?? 'COMMIT', when) }),
+    ...(roundTrips === undefined ? {} : { roundTrips }),
+    dispose: async () => {
+      await library.close()
+      await database.dispose()
+    },
+  }
+}

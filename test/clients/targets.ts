@@ -1,0 +1,119 @@
+/** The clients that `npm run test:clients` can run the conformance suite on, each on every database it supports. */
+import type { ClientHarness, SuiteOptions } from '../../src/testing/suites/index.ts'
+import { type DatabaseName, openDatabase, type TestDatabase } from './databases.ts'
+import { openDrizzle } from './libraries/drizzle.ts'
+import { openKnex } from './libraries/knex.ts'
+import { openKysely } from './libraries/kysely.ts'
+import { openMariadb } from './libraries/mariadb.ts'
+import { openMysql2 } from './libraries/mysql2.ts'
+import { openPg } from './libraries/pg.ts'
+import { openPostgresJs } from './libraries/postgres-js.ts'
+import { openSequelize } from './libraries/sequelize.ts'
+import { openTypeorm } from './libraries/typeorm.ts'
+import { harnessOn, type OpenLibrary } from './library.ts'
+
+export interface ClientTarget {
+  /** The package whose version is tested. */
+  readonly package: string
+  readonly databases: readonly DatabaseName[]
+  /** What docs/clients.md says. */
+  readonly says: Says
+  /** What cannot hold with this library, and why. */
+  readonly skip: Skips
+  create(database: DatabaseName): Promise<ClientHarness<never, never>>
+}
+
+interface Says {
+  readonly function: string
+  readonly commitHooks: boolean
+  readonly nested: 'savepoints' | 'its own'
+}
+
+type Skips = Partial<Record<DatabaseName, NonNullable<SuiteOptions['skip']>>>
+
+const target = <Tx>(
+  name: string,
+  databases: readonly DatabaseName[],
+  says: Says,
+  open: (database: TestDatabase) => Promise<OpenLibrary<Tx>>,
+  skip: Skips = {},
+): ClientTarget => ({
+  package: name,
+  databases,
+  says,
+  skip,
+  create: async (database) =>
+    (await harnessOn(await openDatabase(database), open)) as unknown as ClientHarness<never, never>,
+})
+
+const says = (name: string, more: Partial<Says> = {}): Says => ({
+  function: name,
+  commitHooks: false,
+  nested: 'savepoints',
+  ...more,
+})
+
+const EVERYWHERE: readonly DatabaseName[] = ['postgres', 'mariadb', 'mysql', 'sqlite']
+
+export const LATE = {
+  test: 'of a transaction that the application opened are refused after its end',
+  reason: 'postgres.js does not say that a transaction is over',
+}
+
+const LOCKED = [
+  'keeps transactions that run at the same time apart',
+  'several at the same time are kept apart',
+].map((test) => ({
+  test,
+  reason:
+    'the client of libsql begins each transaction on a connection of its own and does not wait for the lock',
+}))
+
+export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
+  pg: target('pg', ['postgres'], says('pgTransactions'), openPg),
+  'postgres-js': target(
+    'postgres',
+    ['postgres'],
+    says('postgresJsTransactions', { nested: 'its own' }),
+    openPostgresJs,
+    { postgres: [LATE] },
+  ),
+  mysql2: target('mysql2', ['mariadb', 'mysql'], says('mysql2Transactions'), openMysql2),
+  mariadb: target('mariadb', ['mariadb', 'mysql'], says('mariadbTransactions'), openMariadb),
+  drizzle: target(
+    'drizzle-orm',
+    EVERYWHERE,
+    says('drizzleTransactions', { nested: 'its own' }),
+    openDrizzle,
+    {
+      sqlite: LOCKED,
+    },
+  ),
+  kysely: target('kysely', EVERYWHERE, says('kyselyTransactions'), openKysely),
+  knex: target(
+    'knex',
+    EVERYWHERE,
+    says('knexTransactions', { commitHooks: true, nested: 'its own' }),
+    openKnex,
+    {
+      sqlite: [
+        {
+          test: 'a COMMIT that the database refuses: rolled back, and nothing is sent',
+          reason: 'Knex gives the connection back with the transaction still open on it',
+        },
+      ],
+    },
+  ),
+  typeorm: target(
+    'typeorm',
+    ['postgres', 'mariadb', 'mysql'],
+    says('typeormTransactions', { commitHooks: true, nested: 'its own' }),
+    openTypeorm,
+  ),
+  sequelize: target(
+    'sequelize',
+    ['postgres', 'mariadb', 'mysql'],
+    says('sequelizeTransactions', { commitHooks: true }),
+    openSequelize,
+  ),
+}

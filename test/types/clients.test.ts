@@ -1,0 +1,83 @@
+/** What the outbox's functions take and give is the library's own type, without anybody naming it. */
+import type { NodePgDatabase } from 'drizzle-orm/node-postgres'
+import type { Knex } from 'knex'
+import type { Kysely, Transaction } from 'kysely'
+import type * as mariadb from 'mariadb'
+import type mysql from 'mysql2/promise'
+import type pg from 'pg'
+import type postgres from 'postgres'
+import type { Sequelize, Transaction as SequelizeTransaction } from 'sequelize'
+import type { DataSource, EntityManager } from 'typeorm'
+import { expectTypeOf, it } from 'vitest'
+import { drizzleTransactions } from '../../src/clients/drizzle.ts'
+import { knexTransactions } from '../../src/clients/knex.ts'
+import { kyselyTransactions } from '../../src/clients/kysely.ts'
+import { mariadbTransactions } from '../../src/clients/mariadb.ts'
+import { mysql2Transactions } from '../../src/clients/mysql2.ts'
+import { pgTransactions } from '../../src/clients/pg.ts'
+import { postgresJsTransactions } from '../../src/clients/postgres-js.ts'
+import { sequelizeTransactions } from '../../src/clients/sequelize.ts'
+import { typeormTransactions } from '../../src/clients/typeorm.ts'
+import { createOutbox, type Outbox } from '../../src/index.ts'
+import { postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
+
+interface Tables {
+  readonly orders: { readonly id: number }
+}
+
+/** Never called: these lines are about types. */
+const store = () => postgresStore({ connectionString: 'postgres://nowhere/none' })
+
+type TxOf<O> = O extends Outbox<infer Tx, SqlExecutor, string> ? Tx : never
+
+const ofPg = (pool: pg.Pool) => createOutbox({ store: store(), transactions: pgTransactions(pool) })
+const ofKysely = (db: Kysely<Tables>) =>
+  createOutbox({ store: store(), transactions: kyselyTransactions(db) })
+const ofKnex = (knex: Knex) => createOutbox({ store: store(), transactions: knexTransactions(knex) })
+
+const ofPostgresJs = (sql: postgres.Sql) =>
+  createOutbox({ store: store(), transactions: postgresJsTransactions(sql) })
+const ofMysql2 = (pool: mysql.Pool) =>
+  createOutbox({ store: store(), transactions: mysql2Transactions(pool) })
+const ofMariadb = (pool: mariadb.Pool) =>
+  createOutbox({ store: store(), transactions: mariadbTransactions(pool) })
+const ofDrizzle = (db: NodePgDatabase) =>
+  createOutbox({ store: store(), transactions: drizzleTransactions(db) })
+const ofTypeorm = (source: DataSource) =>
+  createOutbox({ store: store(), transactions: typeormTransactions(source) })
+const ofSequelize = (db: Sequelize) =>
+  createOutbox({ store: store(), transactions: sequelizeTransactions(db) })
+
+it('infers the transaction of each library', () => {
+  expectTypeOf<TxOf<ReturnType<typeof ofPg>>>().toEqualTypeOf<pg.PoolClient>()
+  expectTypeOf<TxOf<ReturnType<typeof ofKysely>>>().toEqualTypeOf<Transaction<Tables>>()
+  expectTypeOf<TxOf<ReturnType<typeof ofKnex>>>().toEqualTypeOf<Knex.Transaction>()
+  expectTypeOf<TxOf<ReturnType<typeof ofPostgresJs>>>().toEqualTypeOf<postgres.TransactionSql>()
+  expectTypeOf<TxOf<ReturnType<typeof ofMysql2>>>().toEqualTypeOf<mysql.PoolConnection>()
+  expectTypeOf<TxOf<ReturnType<typeof ofMariadb>>>().toEqualTypeOf<mariadb.PoolConnection>()
+  expectTypeOf<TxOf<ReturnType<typeof ofDrizzle>>>().toEqualTypeOf<
+    Parameters<Parameters<NodePgDatabase['transaction']>[0]>[0]
+  >()
+  expectTypeOf<TxOf<ReturnType<typeof ofTypeorm>>>().toEqualTypeOf<EntityManager>()
+  expectTypeOf<TxOf<ReturnType<typeof ofSequelize>>>().toEqualTypeOf<SequelizeTransaction>()
+})
+
+it('keeps the names of destinations', () => {
+  const make = (db: Kysely<Tables>) =>
+    createOutbox({
+      store: store(),
+      transactions: kyselyTransactions(db),
+      destinations: { mail: { events: ['*'] } },
+    })
+  expectTypeOf<ReturnType<typeof make>>().toEqualTypeOf<
+    Outbox<Transaction<Tables>, SqlExecutor, 'mail' | 'local'>
+  >()
+})
+
+it('refuses what is not a transaction', () => {
+  const wrong = (outbox: ReturnType<typeof ofKysely>, db: Kysely<Tables>) => {
+    // @ts-expect-error a Kysely instance is in no transaction
+    void outbox.publish(db, { type: 'a', payload: 1 })
+  }
+  expectTypeOf(wrong).returns.toEqualTypeOf<void>()
+})
