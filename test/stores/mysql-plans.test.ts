@@ -270,7 +270,8 @@ describe.each(SERVERS.flatMap((server) => LAYOUTS.map((layout) => ({ server, lay
       await store.close()
       const found: Plan[] = []
       for (const text of sent) found.push(...scans(await plansOf(world, text)))
-      expect(found.filter(({ key }) => key !== 'fresh')).toEqual([])
+      // There are few destinations, `r`, and how far each is reconciled is asked of all of them.
+      expect(found.filter(({ key, table }) => key !== 'fresh' && table !== 'r')).toEqual([])
       let reads = 0
       for (const text of sent.filter((sql) => sql.startsWith('SELECT'))) reads += await readsOf(world, text)
       expect(reads).toBeLessThan(3_000)

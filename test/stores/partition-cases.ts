@@ -16,6 +16,7 @@ export const GO_WITH_PARTITIONS = [
   '[42] one step of cleaning is bounded and says that there is more',
   'a step with a shorter retention passes over nothing that an earlier step had to leave',
   'a settle that is repeated after the cleaning is lost and changes nothing',
+  'what not every destination is reconciled past stays, or its event would look as if it was missed',
 ].map((test) => ({ test, reason: 'finished rows go with their partition' }))
 
 /** Ids as they were made at another time. */
@@ -82,6 +83,21 @@ export const dropCases = (hands: () => PartitionHands): void => {
     const [counts] = await t.store.inspection.counts()
     expect(counts?.counts.done).toBe(0)
     await t.publish()
+  })
+
+  it('not while a destination may still take something in them for missed', async () => {
+    const { t, oldPeriod, ageFinished } = hands()
+    const me = await t.worker()
+    await t.declare('alpha')
+    const old = await oldPeriod()
+    const { seq } = await t.readOne(old)
+    await t.done(old, me.right)
+    await ageFinished()
+    const first = await maintain(t)
+    expect(first.dropped).toEqual([])
+    expect(first.kept).toContainEqual({ name: old.finished, reason: expect.stringContaining('reconciled') })
+    await t.store.registry.reconcile('alpha', [], seq)
+    expect((await maintain(t)).dropped).toEqual([old.finished, old.events])
   })
 
   it('not while a delivery is unfinished or dead', async () => {

@@ -24,7 +24,7 @@ import {
 import type { MysqlDatabase, Row, Session } from './database.ts'
 import type { PartitionPeriod } from './options.ts'
 import { lowestIdAt, missingPeriods, type Period, periodNamed, TAIL } from './periods.ts'
-import { asBigInt, asMs, asNumber, asText, earlier, NOW, one } from './statements/sql-text.ts'
+import { asMs, asNumber, asText, earlier, NOW, one } from './statements/sql-text.ts'
 import { addTotal } from './statements/totals.ts'
 
 interface Partition extends Period {
@@ -145,13 +145,11 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
   async #drop(partition: Partition, request: PartitionRequest): Promise<string | null> {
     const t = this.#tables
     const { of, name } = partition
-    const [[mark] = []] = await this.#db.rows(
-      `SELECT COALESCE(MIN(reconciled_to), 9223372036854775807) FROM ${t.destinations}`,
-    )
-    const check = this.#check(partition, request.doneOlderThanMs, asBigInt(mark))
+    const check = this.#check(partition, request.doneOlderThanMs)
     // Asked without a lock first: most that are kept are kept for long, and nobody should wait for that.
     const [[found] = []] = await this.#db.rows(`SELECT ${check}`)
     if (found !== null) return asText(found)
+    if (of === 'finished' && (await this.#isUnreconciled(name))) return STAYS.unreconciled
     const totals = of === 'finished' ? await this.#totals(name) : []
     const asked = `SELECT ${check}`
     const reason = await this.#change(
@@ -173,17 +171,25 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
   }
 
   /** An expression: null, or the reason to keep the partition. */
-  #check({ of, name, lowId, highId }: Partition, retentionMs: number, reconciledTo: bigint): string {
+  #check({ of, name, lowId, highId }: Partition, retentionMs: number): string {
     const t = this.#tables
     if (of === 'finished') {
       const recent = `finished_at > ${earlier(NOW, retentionMs)}`
-      return `CASE WHEN EXISTS (SELECT 1 FROM ${t.finished} PARTITION (${name}) WHERE ${recent}) THEN '${STAYS.recent}'
-  WHEN EXISTS (SELECT 1 FROM ${t.finished} PARTITION (${name}) WHERE seq > ${reconciledTo}) THEN '${STAYS.unreconciled}' END`
+      return `IF(EXISTS (SELECT 1 FROM ${t.finished} PARTITION (${name}) WHERE ${recent}), '${STAYS.recent}', NULL)`
     }
     const about = (alias: string): string =>
       `${alias}.event_id >= X'${lowId}' AND ${alias}.event_id < X'${highId}'`
     return `CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE ${about('d')}) THEN '${STAYS.unfinished}'
   WHEN EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE ${about('f')}) THEN '${STAYS.finished}' END`
+  }
+
+  /** Looks at every row, so it is not asked under the lock: what finishes from now on is recent. */
+  async #isUnreconciled(name: string): Promise<boolean> {
+    const t = this.#tables
+    const [[found] = []] = await this.#db.rows(
+      `SELECT EXISTS (SELECT 1 FROM ${t.finished} PARTITION (${name}) WHERE seq > (SELECT MIN(reconciled_to) FROM ${t.destinations}))`,
+    )
+    return asNumber(found) === 1
   }
 
   /**

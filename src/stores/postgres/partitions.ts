@@ -161,6 +161,7 @@ export class PostgresPartitions {
     // Asked without a lock first: most that are kept are kept for long, and nobody should wait for that.
     const [[found] = []] = await this.#db.rows(`SELECT ${check}`)
     if (found !== null) return asText(found)
+    if (partition.of === 'finished' && (await this.#isUnreconciled(partition))) return STAYS.unreconciled
     const totals = await this.#totals(partition)
     const reason = await this.#change(
       [
@@ -183,11 +184,19 @@ export class PostgresPartitions {
     const about = `event_id >= '${low}' AND event_id < '${high}'`
     if (of === 'finished') {
       const recent = `finished_at > clock_timestamp() - ${retentionMs}::float8 * ${MS}`
-      return `CASE WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE ${recent}) THEN '${STAYS.recent}'
-  WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE seq > ${reconciled(t)}) THEN '${STAYS.unreconciled}' END`
+      return `CASE WHEN EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE ${recent}) THEN '${STAYS.recent}' END`
     }
     return `CASE WHEN EXISTS (SELECT 1 FROM ${t.deliveries} WHERE ${about}) THEN '${STAYS.unfinished}'
   WHEN EXISTS (SELECT 1 FROM ${t.finished} WHERE ${about}) THEN '${STAYS.finished}' END`
+  }
+
+  /** Looks at every row, so it is not asked under the lock: what finishes from now on is recent. */
+  async #isUnreconciled({ table }: Partition): Promise<boolean> {
+    const t = this.#tables
+    const [[found] = []] = await this.#db.rows(
+      `SELECT EXISTS (SELECT 1 FROM ${quoted(t, table)} WHERE seq > ${reconciled(t)})`,
+    )
+    return isTrue(found)
   }
 
   /**

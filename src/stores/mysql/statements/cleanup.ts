@@ -23,7 +23,7 @@ const idsOf = (rows: readonly Row[], place = 0): readonly string[] => [
  * of the event counts, because a delivery that was delayed may have a later one than any event.
  */
 const isReconciled = (t: Tables): string =>
-  `(e.seq IS NULL OR NOT EXISTS (SELECT 1 FROM ${t.destinations} AS r WHERE r.reconciled_to < e.seq))`
+  `(e.seq IS NULL OR e.seq <= (SELECT COALESCE(MIN(r.reconciled_to), 9223372036854775807) FROM ${t.destinations} AS r))`
 
 /** Chosen first and locked then: rows are removed by id, in order, and only those that are still there count. */
 const removeFinished = async (
