@@ -31,7 +31,8 @@ export const numberOption = (
 ): number => {
   const value = pattern.test(text) ? Number(text) : Number.NaN
   if (value >= low && value <= high) return value
-  throw new UsageError(`--${name} must be a number from ${low} to ${high}, not "${text}"`)
+  const kind = pattern === wholeNumber ? 'whole number' : 'number'
+  throw new UsageError(`--${name} must be a ${kind} from ${low} to ${high}, not "${text}"`)
 }
 
 export const HIGHEST_SEED = 4_294_967_295

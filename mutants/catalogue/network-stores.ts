@@ -119,8 +119,8 @@ export const NETWORK_STORES: readonly Mutant[] = [
   {
     name: 'postgres-purge-by-created-time',
     file: postgres('cleanup'),
-    find: "SELECT id, finished_at <= ${ago('$1')} AS old",
-    replace: "SELECT id, created_at <= ${ago('$1')} AS old",
+    find: "SELECT id, finished_at <= ${ago('$1')} AND",
+    replace: "SELECT id, created_at <= ${ago('$1')} AND",
     breaks: 'what finished is kept for the retention from then on',
     hunters: [suite('maintenance')],
   },
