@@ -4,7 +4,7 @@ import { heading, mustRun } from './run.ts'
 const HELP = `npm run test:full
 
 All tests at the sizes that the documents name: 20,000 events while processes are killed, plans with up to a million
-rows, 2,000 simulated histories, takeovers, other Nodes. About an hour. It takes no options.
+rows, 2,000 simulated histories, clients on every database, takeovers, other Nodes. About an hour. It takes no options.
 `
 
 if (process.argv.length > 2) {
@@ -17,6 +17,8 @@ const ROWS = [20_000, 100_000, 1_000_000]
 const SEEDS = '2000'
 
 process.env.POSTHASTE_TEST_EVENTS = '20000'
+// Clients on both MariaDB and MySQL.
+process.env.POSTHASTE_TEST_FULL = 'true'
 heading('Build')
 mustRun('tsdown', [])
 heading('All tests, with 20,000 events under kills')
