@@ -36,9 +36,7 @@ const whyUnfinished = (world: World, ledger: Ledger, fact: Fact, destination: st
     return unrouted !== undefined && !unrouted.removed ? 'has no routes yet' : 'has no delivery'
   }
   const open = runs.find((row) => !ENDED.has(row.status) && !row.removed)
-  // What cleanup removed and the reconciler added again was delivered before; it comes when it comes.
-  const again = open?.reconciled === true && runs.some(({ removed }) => removed)
-  if (open === undefined || again || isBehindDeadHead(ledger, open)) return null
+  if (open === undefined || isBehindDeadHead(ledger, open)) return null
   return `is ${open.status}, run ${open.run}, attempts ${open.attempts}`
 }
 
