@@ -12,6 +12,22 @@ const QUEUES_TEST = 'src/core/flow/queues.test.ts'
 
 export const DISPATCH: readonly Mutant[] = [
   {
+    name: 'suspect-sent-during-a-pause',
+    file: 'src/core/flow/dispatcher.ts',
+    find: 'if (spent === null || this.#waits(spent)) return\n',
+    replace: 'if (spent === null) return\n',
+    breaks: 'who knows of a pause sends nothing, not even a suspect whose turn has come',
+    hunters: ['src/core/flow/dispatcher.test.ts'],
+  },
+  {
+    name: 'older-answer-of-the-registry-adopted',
+    file: 'src/core/flow/routes.ts',
+    find: 'if (look < this.#answered) return state',
+    replace: '',
+    breaks: 'an answer that was overtaken does not end a pause',
+    hunters: ['src/core/flow/routes.test.ts'],
+  },
+  {
     name: 'key-order-by-arrival',
     file: QUEUES,
     find: 'while (at > 0 && (line.waiting[at - 1]?.delivery.seq ?? 0n) > seq) at -= 1',

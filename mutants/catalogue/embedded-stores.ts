@@ -31,6 +31,14 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
     hunters: [suite('settle')],
   },
   {
+    name: 'sqlite-cleanup-ahead-of-the-reconciler',
+    file: at('cleanup'),
+    find: 'ORDER BY finished_at LIMIT ?) AND seq <= ${reconciled(t)}',
+    replace: 'ORDER BY finished_at LIMIT ?)',
+    breaks: 'what is cleaned up is not taken for missed and sent again',
+    hunters: [suite('maintenance')],
+  },
+  {
     name: 'sqlite-attempts-go-back',
     file: at('settle'),
     find: 'ELSE max(d.attempts, j.attempts) END',
