@@ -17,6 +17,7 @@ export const entries: Record<string, string> = {
   'clients/sequelize': 'src/clients/sequelize.ts',
   'clients/typeorm': 'src/clients/typeorm.ts',
   mysql: 'src/stores/mysql/index.ts',
+  nestjs: 'src/nestjs/index.ts',
   postgres: 'src/stores/postgres/index.ts',
   sqlite: 'src/stores/sqlite/index.ts',
   testing: 'src/testing/index.ts',

@@ -15,6 +15,8 @@ interface Layer {
   readonly mayAsTypes?: readonly string[]
   /** Node's modules that it may import. */
   readonly node: 'any' | readonly string[]
+  /** Packages that it may import: it is of no use without them. */
+  readonly packages?: readonly string[]
 }
 
 /** Neither time, chance nor I/O in them, so the simulator need not replace them. */
@@ -50,6 +52,12 @@ const LAW: readonly Layer[] = [
     ],
     node: HARMLESS_NODE,
   },
+  {
+    of: 'src/nestjs',
+    may: ['src/core'],
+    node: HARMLESS_NODE,
+    packages: ['@nestjs/common', '@nestjs/core'],
+  },
   { of: 'src/testing', may: ['src/core', 'src/stores/memory'], node: 'any' },
 ]
 
@@ -76,7 +84,7 @@ const judgeTarget = (layer: Layer, place: string, found: Import, target: string)
 const judgePackage = (layer: Layer | undefined, found: Import): string | null => {
   if (!found.specifier.startsWith('node:')) {
     // The package has no dependencies: drivers are typed by the shape we use and loaded when they are needed.
-    if (found.dynamic) return null
+    if (found.dynamic || layer?.packages?.includes(found.specifier)) return null
     return `imports the package "${found.specifier}": describe the shape that is used, and load it with import()`
   }
   if (layer === undefined || layer.node === 'any' || layer.node.includes(found.specifier)) return null
