@@ -62,7 +62,11 @@ const runAll = async (): Promise<ReadonlyMap<Example, Ran>> => {
   })
   // It must end by itself: whatever a program opens, it closes.
   const args = ['--import', 'tsx', runner, JSON.stringify(list)]
-  const { stdout } = await promisify(execFile)('node', args, { cwd: ROOT })
+  // tsx reads options of the compiler only for files that they are meant for.
+  const TSX_TSCONFIG_PATH = join(folder, 'tsconfig.json')
+  writeFileSync(TSX_TSCONFIG_PATH, '{ "extends": "../../tsconfig.json", "include": ["**/*"] }')
+  const env = { ...process.env, TSX_TSCONFIG_PATH }
+  const { stdout } = await promisify(execFile)('node', args, { cwd: ROOT, env })
   const lines = stdout.trimEnd().split('\n')
   return new Map(programs.map((one, index) => [one, JSON.parse(lines[index] ?? 'null') as Ran]))
 }
