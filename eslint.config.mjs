@@ -31,7 +31,18 @@ const worldlySyntax = [
 ]
 
 export default tseslint.config(
-  { ignores: ['**/node_modules/', '**/dist/', '.cache/', '.services/', '.chaos/', '.soak/', 'coverage/'] },
+  {
+    ignores: [
+      '**/node_modules/',
+      '**/dist/',
+      '.cache/',
+      '.services/',
+      '.chaos/',
+      '.soak/',
+      'coverage/',
+      'examples/nest-orders/',
+    ],
+  },
   {
     files: ['**/*.ts'],
     languageOptions: {
