@@ -36,6 +36,7 @@ describe('the import law', () => {
     ],
     ['src/stores/sqlite/drivers.ts', `const load = () => import('better-sqlite3')`],
     ['src/testing/index.ts', `export * from '../core/outbox.ts'\nexport * from '../stores/memory/index.ts'`],
+    ['src/nestjs/module.ts', `import { Module } from '@nestjs/common'\nimport '../core/outbox.ts'`],
     ['demo/main.ts', `import { a } from '../src/index.ts'`],
   ])('accepts %s with %s', (path, text) => {
     expect(violationsOf(path, text)).toEqual([])
@@ -67,6 +68,8 @@ describe('the import law', () => {
       'not src/core/model/event.ts',
     ],
     ['src/stores/sqlite/a.ts', `import type D from 'better-sqlite3'`, 'imports the package "better-sqlite3"'],
+    ['src/nestjs/module.ts', `import { z } from 'zod'`, 'imports the package "zod"'],
+    ['src/core/outbox.ts', `import '@nestjs/common'`, 'imports the package "@nestjs/common"'],
     [
       'src/stores/sql/migrator.ts',
       `import { x } from '../sqlite/index.ts'`,
