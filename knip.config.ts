@@ -12,8 +12,9 @@ const config: KnipConfig = {
     'simulator/**/*.ts',
     'chaos/{crew/sink,crew/member,nemesis/main,checker/main}.ts',
     'test/nodes/**/*.ts',
+    'examples/*/{server,shop,invoke,src/main}.ts',
   ],
-  project: ['{src,test,scripts,demo,bench,simulator,chaos,soak,fuzz,mutants}/**/*.{ts,mjs}'],
+  project: ['{src,test,scripts,demo,bench,simulator,chaos,soak,fuzz,mutants,examples}/**/*.{ts,mjs}'],
   ignoreExportsUsedInFile: true,
   // scripts/check.ts runs it by its other name, attw.
   // graphile-worker and pg-boss are installed by bench/peers alone.

@@ -14,7 +14,18 @@ import { memoryStore } from '../../src/testing/index.ts'
 import { testFolder } from '../stores/sqlite-files.ts'
 import { closeAll, Heard, listen, provided, start } from './application.ts'
 
-afterEach(closeAll)
+const folders: ReturnType<typeof testFolder>[] = []
+
+afterEach(async () => {
+  await closeAll()
+  for (const folder of folders.splice(0)) folder.remove()
+})
+
+const newFile = (): string => {
+  const folder = testFolder()
+  folders.push(folder)
+  return folder.file
+}
 
 type AnyOutbox = Outbox<never>
 const outboxOf = (app: Parameters<typeof provided>[0], name?: string): AnyOutbox =>
@@ -33,7 +44,7 @@ class Audit extends Heard {
 
 describe('an application on SQLite', () => {
   it('delivers what a request published, and its data are there', async () => {
-    const { file } = testFolder()
+    const file = newFile()
 
     @Controller('orders')
     class Orders {
@@ -213,7 +224,7 @@ describe('the life cycle', () => {
   })
 
   it('a start that fails fails the bootstrap', async () => {
-    const { file } = testFolder()
+    const file = newFile()
     const store = sqliteStore({ file, driver: 'libsql' })
     await expect(start({ imports: [OutboxModule.forRoot({ store, migrate: false })] })).rejects.toMatchObject(
       {

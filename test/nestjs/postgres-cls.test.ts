@@ -125,7 +125,6 @@ const open = () =>
   listen({
     imports: [
       ClsModule.forRoot({
-        global: true,
         plugins: [
           new ClsPluginTransactional({
             imports: [DatabaseModule],
