@@ -7,12 +7,16 @@ import { defineConfig } from 'tsdown'
  */
 export const entries: Record<string, string> = {
   index: 'src/index.ts',
+  'clients/better-sqlite3': 'src/clients/better-sqlite3.ts',
   'clients/drizzle': 'src/clients/drizzle.ts',
   'clients/knex': 'src/clients/knex.ts',
   'clients/kysely': 'src/clients/kysely.ts',
+  'clients/libsql': 'src/clients/libsql.ts',
   'clients/mariadb': 'src/clients/mariadb.ts',
   'clients/mysql2': 'src/clients/mysql2.ts',
+  'clients/node-sqlite': 'src/clients/node-sqlite.ts',
   'clients/pg': 'src/clients/pg.ts',
+  'clients/pglite': 'src/clients/pglite.ts',
   'clients/postgres-js': 'src/clients/postgres-js.ts',
   'clients/sequelize': 'src/clients/sequelize.ts',
   'clients/typeorm': 'src/clients/typeorm.ts',

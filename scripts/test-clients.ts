@@ -5,10 +5,14 @@
  *
  * The last line with --json is { suite, target, databases, passed, failed, skipped: [{ case, reason }] }.
  */
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { runClientSuite } from '../src/testing/suites/index.ts'
 import { dropTables, serverOf } from '../test/clients/databases.ts'
 import { CLIENT_TARGETS } from '../test/clients/targets.ts'
 import { type Counted, countCases, reportCounted } from './count-cases.ts'
+import { installNodes, nodeOfMajor } from './packaged-nodes.ts'
+import { ROOT } from './run.ts'
 import { serviceOf } from './services/catalogue.ts'
 import { serviceUrls } from './services/index.ts'
 
@@ -30,6 +34,18 @@ if (name === undefined || target === undefined || rest.length > 0) {
     `${given === undefined ? 'Which client?' : `There is no ${[given, ...rest].join(' ')}.`}\n${usage}`,
   )
   process.exit(2)
+}
+
+// A child that is on the right Node already goes on below.
+if (target.node !== null && process.versions.node.split('.')[0] !== target.node) {
+  const node = nodeOfMajor(installNodes(), target.node)
+  console.log(`${name} is tested under Node ${node.version}`)
+  const script = fileURLToPath(import.meta.url)
+  const { status } = spawnSync(node.path, ['--import', 'tsx', script, ...args], {
+    stdio: 'inherit',
+    cwd: ROOT,
+  })
+  process.exit(status ?? 1)
 }
 
 // A server that the environment does not name is started.

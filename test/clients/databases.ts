@@ -1,10 +1,11 @@
 /** An empty database for one case: the store's tables, two of the application's, and a way for a library to get there. */
+import { PGlite } from '@electric-sql/pglite'
 import Database from 'libsql'
 import type mysql from 'mysql2/promise'
 import pg from 'pg'
 import type { Store } from '../../src/core/spi/index.ts'
 import { mysqlStore } from '../../src/stores/mysql/index.ts'
-import { postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
+import { pglitePool, postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { startProxy } from '../databases/proxy.ts'
 import { poolOf, TablePool } from '../stores/mysql-harness.ts'
@@ -13,7 +14,7 @@ import { type ServerName, serverUrl } from '../stores/servers.ts'
 import { testFolder } from '../stores/sqlite-files.ts'
 import { RoundTrips } from './round-trips.ts'
 
-export type DatabaseName = 'postgres' | 'mariadb' | 'mysql' | 'sqlite'
+export type DatabaseName = 'postgres' | 'pglite' | 'mariadb' | 'mysql' | 'sqlite'
 
 export interface TestDatabase {
   readonly name: DatabaseName
@@ -35,7 +36,7 @@ export interface TestDatabase {
 
 /** The name of the server that a database needs. */
 export const serverOf = (name: DatabaseName): ServerName | null =>
-  name === 'sqlite' ? null : name === 'postgres' ? 'postgres-new' : name
+  name === 'sqlite' || name === 'pglite' ? null : name === 'postgres' ? 'postgres-new' : name
 
 const hands = new Map<string, pg.Pool>()
 
@@ -77,6 +78,34 @@ const openPostgres = async (): Promise<TestDatabase> => {
   }
 }
 
+/** One for all cases, in a schema each: it takes a second to start. */
+let inProcess: Promise<PGlite> | null = null
+
+export const pglite = (): Promise<PGlite> => {
+  inProcess ??= PGlite.create()
+  return inProcess
+}
+
+const openPglite = async (): Promise<TestDatabase> => {
+  const db = await pglite()
+  const schema = newSchema()
+  await db.exec(
+    `CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.client_rows (n int);
+     CREATE TABLE ${schema}.client_late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)`,
+  )
+  return {
+    name: 'pglite',
+    store: postgresStore({ pool: pglitePool(db), schema }),
+    url: '',
+    rows: `${schema}.client_rows`,
+    spoiling: `INSERT INTO ${schema}.client_late VALUES (1), (1)`,
+    failureEndsTransaction: true,
+    overlaps: false,
+    numbers: async () => numbersOf((await db.query(`SELECT n FROM ${schema}.client_rows`)).rows),
+    dispose: async () => void (await db.exec(`DROP SCHEMA ${schema} CASCADE`)),
+  }
+}
+
 const tables = { mariadb: new TablePool('mariadb'), mysql: new TablePool('mysql') }
 
 const openMysql = async (name: 'mariadb' | 'mysql'): Promise<TestDatabase> => {
@@ -104,9 +133,22 @@ const openMysql = async (name: 'mariadb' | 'mysql'): Promise<TestDatabase> => {
   }
 }
 
-const openSqlite = async (): Promise<TestDatabase> => {
+/** A file that a library opened, as far as the tests use it. */
+export interface SqliteFile {
+  exec(sql: string): unknown
+  prepare(sql: string): { all(): unknown[] }
+  close(): unknown
+}
+
+export type OpenFile = (path: string) => SqliteFile
+
+/**
+ * One library for everything in the file: two copies of SQLite in one process do not see each other's locks.
+ */
+const openSqlite = async (openFile: OpenFile = (path) => new Database(path)): Promise<TestDatabase> => {
   const folder = testFolder()
-  const hand = new Database(folder.file)
+  const hand = openFile(folder.file)
+  const ofStore = openFile(folder.file)
   hand.exec(
     `PRAGMA journal_mode = WAL; CREATE TABLE client_rows (n int);
      CREATE TABLE client_late (n int REFERENCES client_parents (n) DEFERRABLE INITIALLY DEFERRED);
@@ -114,7 +156,7 @@ const openSqlite = async (): Promise<TestDatabase> => {
   )
   return {
     name: 'sqlite',
-    store: sqliteStore({ file: folder.file, driver: 'libsql' }),
+    store: sqliteStore({ database: ofStore }),
     url: folder.file,
     rows: 'client_rows',
     spoiling: 'INSERT INTO client_late VALUES (7)',
@@ -123,13 +165,16 @@ const openSqlite = async (): Promise<TestDatabase> => {
     numbers: async () => numbersOf(hand.prepare('SELECT n FROM client_rows').all()),
     dispose: async () => {
       hand.close()
+      ofStore.close()
       folder.remove()
     },
   }
 }
 
-export const openDatabase = (name: DatabaseName): Promise<TestDatabase> =>
-  name === 'postgres' ? openPostgres() : name === 'sqlite' ? openSqlite() : openMysql(name)
+const OPENERS = { postgres: openPostgres, pglite: openPglite, sqlite: openSqlite } as const
+
+export const openDatabase = (name: DatabaseName, openFile?: OpenFile): Promise<TestDatabase> =>
+  name === 'mariadb' || name === 'mysql' ? openMysql(name) : OPENERS[name](openFile)
 
 /** What the cases on these databases left for each other to use again. */
 export const dropTables = async (databases: readonly DatabaseName[]): Promise<void> => {

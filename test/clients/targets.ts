@@ -1,14 +1,23 @@
 /** The clients that `npm run test:clients` can run the conformance suite on, each on every database it supports. */
 import type { ClientHarness, SuiteOptions } from '../../src/testing/suites/index.ts'
-import { type DatabaseName, openDatabase, type TestDatabase } from './databases.ts'
+import { type DatabaseName, type OpenFile, openDatabase, type TestDatabase } from './databases.ts'
 import { openDrizzle } from './libraries/drizzle.ts'
 import { openKnex } from './libraries/knex.ts'
 import { openKysely } from './libraries/kysely.ts'
 import { openMariadb } from './libraries/mariadb.ts'
 import { openMysql2 } from './libraries/mysql2.ts'
 import { openPg } from './libraries/pg.ts'
+import { openPglite } from './libraries/pglite.ts'
 import { openPostgresJs } from './libraries/postgres-js.ts'
 import { openSequelize } from './libraries/sequelize.ts'
+import {
+  openBetterSqlite3,
+  openBetterSqlite3File,
+  openLibsql,
+  openLibsqlFile,
+  openNodeSqlite,
+  openNodeSqliteFile,
+} from './libraries/sqlite.ts'
 import { openTypeorm } from './libraries/typeorm.ts'
 import { harnessOn, type OpenLibrary } from './library.ts'
 
@@ -20,6 +29,8 @@ export interface ClientTarget {
   readonly says: Says
   /** What cannot hold with this library, and why. */
   readonly skip: Skips
+  /** Of the packaged Nodes the one to run on, for what does not run on the lowest. */
+  readonly node: string | null
   create(database: DatabaseName): Promise<ClientHarness<never, never>>
 }
 
@@ -31,19 +42,27 @@ interface Says {
 
 type Skips = Partial<Record<DatabaseName, NonNullable<SuiteOptions['skip']>>>
 
+interface Particulars {
+  readonly skip?: Skips
+  readonly node?: string | null
+  /** What opens the file of SQLite for everybody; libsql unless said. */
+  readonly openFile?: OpenFile
+}
+
 const target = <Tx>(
   name: string,
   databases: readonly DatabaseName[],
   says: Says,
   open: (database: TestDatabase) => Promise<OpenLibrary<Tx>>,
-  skip: Skips = {},
+  { skip = {}, node = null, openFile }: Particulars = {},
 ): ClientTarget => ({
   package: name,
   databases,
   says,
   skip,
+  node,
   create: async (database) =>
-    (await harnessOn(await openDatabase(database), open)) as unknown as ClientHarness<never, never>,
+    (await harnessOn(await openDatabase(database, openFile), open)) as unknown as ClientHarness<never, never>,
 })
 
 const says = (name: string, more: Partial<Says> = {}): Says => ({
@@ -69,6 +88,15 @@ const LOCKED = [
     'the client of libsql begins each transaction on a connection of its own and does not wait for the lock',
 }))
 
+const UNCOUNTED = [
+  'a publish is one round trip more',
+  'so is a publish of many, and one with an idempotency key',
+  'a transaction without a publish costs what the library makes it cost',
+].map((test) => ({ test, reason: 'the database is in the process, so there are no round trips' }))
+
+/** What runs on it alone: better-sqlite3 and node:sqlite. */
+const NEW_NODE = '24'
+
 export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
   pg: target('pg', ['postgres'], says('pgTransactions'), openPg),
   'postgres-js': target(
@@ -76,18 +104,34 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
     ['postgres'],
     says('postgresJsTransactions', { nested: 'its own' }),
     openPostgresJs,
-    { postgres: [LATE] },
+    { skip: { postgres: [LATE] } },
   ),
+  pglite: target('@electric-sql/pglite', ['pglite'], says('pgliteTransactions'), openPglite, {
+    skip: { pglite: UNCOUNTED },
+  }),
   mysql2: target('mysql2', ['mariadb', 'mysql'], says('mysql2Transactions'), openMysql2),
   mariadb: target('mariadb', ['mariadb', 'mysql'], says('mariadbTransactions'), openMariadb),
+  'better-sqlite3': target(
+    'better-sqlite3',
+    ['sqlite'],
+    says('betterSqlite3Transactions'),
+    openBetterSqlite3,
+    {
+      node: NEW_NODE,
+      openFile: openBetterSqlite3File,
+    },
+  ),
+  'node-sqlite': target('node:sqlite', ['sqlite'], says('nodeSqliteTransactions'), openNodeSqlite, {
+    node: NEW_NODE,
+    openFile: openNodeSqliteFile,
+  }),
+  libsql: target('libsql', ['sqlite'], says('libsqlTransactions'), openLibsql, { openFile: openLibsqlFile }),
   drizzle: target(
     'drizzle-orm',
     EVERYWHERE,
     says('drizzleTransactions', { nested: 'its own' }),
     openDrizzle,
-    {
-      sqlite: LOCKED,
-    },
+    { skip: { sqlite: LOCKED } },
   ),
   kysely: target('kysely', EVERYWHERE, says('kyselyTransactions'), openKysely),
   knex: target(
@@ -96,12 +140,14 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
     says('knexTransactions', { commitHooks: true, nested: 'its own' }),
     openKnex,
     {
-      sqlite: [
-        {
-          test: 'a COMMIT that the database refuses: rolled back, and nothing is sent',
-          reason: 'Knex gives the connection back with the transaction still open on it',
-        },
-      ],
+      skip: {
+        sqlite: [
+          {
+            test: 'a COMMIT that the database refuses: rolled back, and nothing is sent',
+            reason: 'Knex gives the connection back with the transaction still open on it',
+          },
+        ],
+      },
     },
   ),
   typeorm: target(

@@ -2,6 +2,7 @@
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { createMemoryHarness } from './memory-harness.ts'
 import { createHarness as createMysqlHarness } from './mysql-harness.ts'
+import { createHarness as createPgliteHarness } from './pglite-harness.ts'
 import { createHarness as createPostgresHarness } from './postgres-harness.ts'
 import { type ServerName, serverUrl } from './servers.ts'
 import { createHarness as createSqliteHarness } from './sqlite-harness.ts'
@@ -29,6 +30,7 @@ export const STORE_TARGETS: Readonly<Record<string, StoreTarget>> = {
   sqlite: target('libsql, in a file', null, () => createSqliteHarness('libsql')),
   postgres: postgres('the oldest PostgreSQL', 'postgres'),
   'postgres-new': postgres('the newest PostgreSQL', 'postgres-new'),
+  pglite: target('PGlite, in memory', null, createPgliteHarness),
   pgbouncer: postgres('PostgreSQL behind PgBouncer', 'pgbouncer'),
   mariadb: target('MariaDB', 'mariadb', () => createMysqlHarness('mariadb')),
   mysql: target('MySQL', 'mysql', () => createMysqlHarness('mysql')),

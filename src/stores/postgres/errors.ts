@@ -49,7 +49,7 @@ export const isLostStatement = (error: unknown): boolean => {
 
 /** The driver's own errors have no code: a connection that ended, an answer that did not come, a pool that is full. */
 const DRIVER_TEXTS =
-  /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end)/
+  /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end|PGlite is clos)/
 
 const isDriverText = (error: unknown): boolean =>
   error instanceof Error && sqlState(error) === null && DRIVER_TEXTS.test(error.message)

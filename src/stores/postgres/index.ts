@@ -1,4 +1,4 @@
-/** `posthaste/postgres`: the outbox in PostgreSQL 13 or later, with the package `pg`. */
+/** `posthaste/postgres`: the outbox in PostgreSQL 13 or later, with the package `pg`, or in PGlite. */
 import type { Store } from '../../core/spi/index.ts'
 import type { SqlExecutor } from '../sql/sql-executor.ts'
 import type { ClientOf, PostgresPool } from './driver.ts'
@@ -8,6 +8,8 @@ import { PostgresStore } from './postgres-store.ts'
 export type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
 export type { ClientOf, PostgresPool } from './driver.ts'
 export type { PartitionPeriod, PostgresLayout, PostgresPoolOptions, PostgresUrlOptions } from './options.ts'
+export type { PgliteClient, PgliteDatabase, PgliteTransaction } from './pglite.ts'
+export { pglitePool } from './pglite.ts'
 
 /** What a transaction of the store's own pool gives: the client of `pg`, as far as most people use it. */
 export interface PostgresHandle {

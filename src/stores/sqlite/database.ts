@@ -5,31 +5,24 @@
  * locks itself: it is told "busy" at once, and the wait happens here, asynchronously.
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import type { Runtime, StoreContext } from '../../core/spi/index.ts'
+import type { StoreContext } from '../../core/spi/index.ts'
 import type { SqliteConnection } from './connection.ts'
-import { isBusy, storeErrorOf } from './errors.ts'
+import { storeErrorOf } from './errors.ts'
 import { type OpenDatabase, openDatabase } from './open-database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
+import { LockedError, Turns } from './turns.ts'
 import type { Release } from './write-mutex.ts'
 
-const LONGEST_PAUSE_MS = 40
-
-/** How long one turn of the event loop may go from write to write before everything else gets a turn. */
-const TURN_BUDGET_MS = 10
-
-/** What waiting for a lock looks like to `retrying`, for locks that SQLite itself does not see. */
-export class LockedError extends Error {
-  readonly errcode = 5
+interface OpenState extends OpenDatabase {
+  readonly turns: Turns
 }
 
 export class SqliteDatabase {
   readonly options: ResolvedSqliteOptions
   /** For messages: never more than the path. */
   readonly place: string
-  #state: OpenDatabase | null = null
+  #state: OpenState | null = null
   #opening: Promise<void> | null = null
-  /** The turn of the event loop in which writes were granted; null as soon as it is over. */
-  #turn: { readonly startedAt: number; readonly over: Promise<void> } | null = null
 
   constructor(options: ResolvedSqliteOptions) {
     this.options = options
@@ -89,49 +82,12 @@ export class SqliteDatabase {
 
   /** The turn to write; `write` and the application's transactions share it. */
   async acquire(): Promise<Release> {
-    const { mutex, context } = this.#opened()
-    const { busyTimeoutMs } = this.options
-    const release = await mutex.acquire(busyTimeoutMs, context.runtime)
-    if (release !== null) {
-      await this.#leaveRoom(context.runtime)
-      return release
-    }
-    throw new StoreError(
-      ERROR_CODES.storeBusy,
-      `${this.place} was busy with another transaction of this process for ${busyTimeoutMs} ms. ` +
-        'Keep transactions short, and do not wait inside one for a second one.',
-      { transient: true },
-    )
+    const { mutex, turns } = this.#opened()
+    return await turns.acquire(mutex)
   }
 
-  /** Tries again while somebody has the lock, with growing pauses that leave the event loop free. */
   async retrying<T>(attempt: () => T): Promise<T> {
-    const { runtime } = this.#opened().context
-    const startedAt = runtime.monotonicNow()
-    for (let pauseMs = 1; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
-      try {
-        return attempt()
-      } catch (error) {
-        const left = this.options.busyTimeoutMs - (runtime.monotonicNow() - startedAt)
-        if (!isBusy(error) || left <= 0) throw storeErrorOf(error, this.place)
-        const jittered = pauseMs * (0.5 + runtime.random())
-        await new Promise<void>((wake) => runtime.schedule(Math.min(left, jittered), wake))
-      }
-    }
-  }
-
-  /**
-   * A synchronous driver finishes everything in microtasks, so a loop of transactions would keep timers, and with
-   * them the renewal of lanes, from ever running.
-   */
-  #leaveRoom(runtime: Runtime): Promise<void> | undefined {
-    const now = runtime.monotonicNow()
-    if (this.#turn !== null) return now - this.#turn.startedAt > TURN_BUDGET_MS ? this.#turn.over : undefined
-    const over = runtime.yield().then(() => {
-      this.#turn = null
-    })
-    this.#turn = { startedAt: now, over }
-    return undefined
+    return await this.#opened().turns.retrying(attempt)
   }
 
   async #underMutex<T>(work: () => Promise<T>): Promise<T> {
@@ -160,14 +116,16 @@ export class SqliteDatabase {
     }
   }
 
-  #opened(): OpenDatabase {
+  #opened(): OpenState {
     if (this.#state !== null) return this.#state
     throw new StoreError(ERROR_CODES.closed, 'The SQLite store is not open; start the outbox first.')
   }
 
   async #open(context: StoreContext): Promise<void> {
     try {
-      this.#state = await openDatabase(context, this.options)
+      const { busyTimeoutMs } = this.options
+      const turns = new Turns({ place: this.place, busyTimeoutMs, runtime: context.runtime })
+      this.#state = { ...(await openDatabase(context, this.options)), turns }
     } catch (error) {
       throw storeErrorOf(error, this.place)
     }

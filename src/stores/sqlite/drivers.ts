@@ -78,3 +78,12 @@ export const driverOf = (handle: object): SqliteDriver | null => {
   if (typeof members.pragma !== 'function') return 'node:sqlite'
   return typeof members.syncUntil === 'function' ? 'libsql' : 'better-sqlite3'
 }
+
+/** An older node:sqlite does not say whether it is in a transaction. */
+export const checkAge = (driver: SqliteDriver, handle: DriverHandle): void => {
+  if (driver !== 'node:sqlite' || handle.isTransaction !== undefined || handle.isOpen === false) return
+  throw new StoreError(
+    ERROR_CODES.unsupported,
+    'node:sqlite needs Node 22.16 or later. Update Node, or use better-sqlite3.',
+  )
+}

@@ -11,6 +11,7 @@ import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
 import { connectionOf, fileOf, type SqliteConnection } from './connection.ts'
 import {
+  checkAge,
   type DriverConstructor,
   type DriverHandle,
   driverOf,
@@ -45,7 +46,7 @@ const pathOf = (file: string): string =>
   )
 
 /** Two spellings of one file must share a mutex. The file may not exist yet; its folder has to. */
-const realPath = (file: string): string => {
+export const realPath = (file: string): string => {
   const path = pathOf(file)
   const folder = dirname(path)
   if (!existsSync(folder)) {
@@ -153,12 +154,7 @@ const openBeside = async (
       'The option database is not an open database of better-sqlite3, libsql or node:sqlite.',
     )
   }
-  if (driver === 'node:sqlite' && handle.isTransaction === undefined) {
-    throw new StoreError(
-      ERROR_CODES.unsupported,
-      'node:sqlite needs Node 22.16 or later. Update Node, or use better-sqlite3.',
-    )
-  }
+  checkAge(driver, handle)
   const application = connectionOf(driver, handle, options.onStatement)
   const file = fileOf(application)
   if (file === '') {

@@ -16,12 +16,13 @@ import {
   runTransaction,
 } from '../sql/transaction-scope.ts'
 import { connectionOf, fileOf, type SqliteConnection } from './connection.ts'
-import { LockedError, type SqliteDatabase } from './database.ts'
+import type { SqliteDatabase } from './database.ts'
 import { type DriverHandle, driverOf } from './drivers.ts'
 import { isBusy, sqliteCode, storeErrorOf } from './errors.ts'
 import { BLOCKING_BUDGET_MS } from './open-database.ts'
 import { handleOf } from './sqlite-handle.ts'
 import { checkScope, guardHandle, newScope, type Scope } from './transaction-scope.ts'
+import { LockedError } from './turns.ts'
 import type { Release } from './write-mutex.ts'
 
 /** Synchronous underneath, so both forms are the same call. */
@@ -40,20 +41,26 @@ export const executorOf = (connection: SqliteConnection, guard: () => void, plac
   return { runSync, run: async (sql, params) => runSync(sql, params) }
 }
 
+/** What transactions need of a database; a client has it without a store. */
+export type TransactionHome = Pick<
+  SqliteDatabase,
+  'place' | 'isOpen' | 'application' | 'file' | 'acquire' | 'retrying'
+> & { readonly options: Pick<SqliteDatabase['options'], 'source' | 'driver' | 'onStatement'> }
+
 interface Known {
   readonly scope: Scope
   readonly depth: number
 }
 
 export class SqliteTransactions<Tx extends object> implements Transactions<Tx, SqlExecutor> {
-  readonly #database: SqliteDatabase
+  readonly #database: TransactionHome
   /** Our own handles; an application's raw handle is not among them. */
   readonly #known = new WeakMap<object, Known>()
   /** Wrappers of handles that the application passed in itself. */
   readonly #foreign = new WeakMap<object, SqliteConnection>()
   #open: Scope | null = null
 
-  constructor(database: SqliteDatabase) {
+  constructor(database: TransactionHome) {
     this.#database = database
   }
 

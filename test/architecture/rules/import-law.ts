@@ -45,6 +45,8 @@ const LAW: readonly Layer[] = [
     of: 'src/clients',
     may: [
       ...CORE_FOR_STORES,
+      // To wait for a lock: a store is handed its runtime, a client is not.
+      'src/core/runtime/system-runtime.ts',
       'src/stores/sql',
       'src/stores/mysql',
       'src/stores/postgres',

@@ -1,0 +1,3 @@
+import { testClient } from '../clients/run.ts'
+
+testClient('better-sqlite3')

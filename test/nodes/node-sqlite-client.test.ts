@@ -1,0 +1,3 @@
+import { testClient } from '../clients/run.ts'
+
+testClient('node-sqlite')
