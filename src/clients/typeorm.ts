@@ -29,6 +29,10 @@ interface Manager {
   transaction<T>(fn: (manager: never) => Promise<T>): Promise<T>
 }
 
+interface RunnerSource {
+  createQueryRunner(): QueryRunner
+}
+
 interface TransactionEvent {
   readonly queryRunner: QueryRunner
 }
@@ -71,15 +75,41 @@ const watchEnds = ({ subscribers }: Subscribers): ((runner: QueryRunner, ended: 
   }
 }
 
+/**
+ * On SQLite there is one query runner for everybody, and a transaction that begins before another one's end becomes a
+ * savepoint of it. So ours wait for each other.
+ */
+class Turns {
+  readonly #isShared: () => boolean
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor({ createQueryRunner }: RunnerSource) {
+    let isShared: boolean | null = null
+    this.#isShared = () => {
+      isShared ??= createQueryRunner() === createQueryRunner()
+      return isShared
+    }
+  }
+
+  take<T>(work: () => Promise<T>): Promise<T> {
+    if (!this.#isShared()) return work()
+    const done = this.#last.then(work)
+    this.#last = done.catch(() => undefined)
+    return done
+  }
+}
+
 /** Give it the data source after `initialize()`, which makes its list of subscribers. */
 export const typeormTransactions = <Tx extends object>(
   dataSource: TypeormDataSource<Tx>,
 ): Transactions<Tx, SqlExecutor> => {
   let watch: ReturnType<typeof watchEnds> | null = null
+  const source = dataSource as unknown as RunnerSource
+  const turns = new Turns({ createQueryRunner: () => source.createQueryRunner() })
   const managerOf = (tx: object): Manager => tx as Manager
   return clientOf<Tx>({
     name: 'typeorm',
-    run: (fn) => managerOf(dataSource.manager).transaction(fn),
+    run: (fn) => turns.take(() => managerOf(dataSource.manager).transaction(fn)),
     nested: (tx, fn) => managerOf(tx).transaction(fn),
     async send(tx, sql, params) {
       const { raw, records } = await openRunner(tx).query(sql, params, true)

@@ -7,22 +7,19 @@ import {
   postgresStore,
   type SqlExecutor,
 } from '../../src/stores/postgres/index.ts'
-import type { PostgresLayout } from '../../src/stores/postgres/options.ts'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { newSchema } from './postgres-harness.ts'
 import { testContext } from './sqlite-files.ts'
 
 let shared: Promise<PGlite> | null = null
 
-export const createHarness = async (
-  layout: PostgresLayout = 'plain',
-): Promise<StoreHarness<PgliteClient, SqlExecutor>> => {
+export const createHarness = async (): Promise<StoreHarness<PgliteClient, SqlExecutor>> => {
   shared ??= PGlite.create()
   const db = await shared
   const schema = newSchema()
   const opened: Store<PgliteClient, SqlExecutor>[] = []
   const open = async (): Promise<Store<PgliteClient, SqlExecutor>> => {
-    const store = postgresStore({ pool: pglitePool(db), schema, layout })
+    const store = postgresStore({ pool: pglitePool(db), schema })
     await store.open(testContext())
     opened.push(store)
     return store

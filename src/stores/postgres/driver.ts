@@ -41,6 +41,8 @@ export interface PostgresSoleConnection extends PostgresConnection {
 
 /** A `Pool` of pg; `Client` is what its `connect` gives. */
 export interface PostgresPool<Client extends object> {
+  /** A database inside this process, with one session for everybody. */
+  readonly embedded?: true
   connect(): Promise<Client>
   on(event: 'error', listener: (error: Error) => void): unknown
   removeListener(event: 'error', listener: (error: Error) => void): unknown

@@ -191,6 +191,7 @@ class Client {
 
 /** For `postgresStore({ pool: pglitePool(db) })`; ending `db` is the application's. */
 export const pglitePool = (db: PgliteDatabase): PostgresPool<PgliteClient> => ({
+  embedded: true,
   async connect() {
     await db.waitReady
     return new Client(db) as unknown as PgliteClient

@@ -51,9 +51,17 @@ const CAPABILITIES: StoreCapabilities = Object.freeze({
   parallelSettles: 2,
 })
 
+/** One session: transactions never overlap, and a second flush would only wait for the first. */
+const EMBEDDED: StoreCapabilities = Object.freeze({
+  ...CAPABILITIES,
+  commitOrder: true,
+  embedded: true,
+  parallelSettles: 1,
+})
+
 export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   readonly name = 'postgres'
-  readonly capabilities = CAPABILITIES
+  readonly capabilities: StoreCapabilities
   readonly transactions: PostgresTransactions<Tx>
   readonly lanes: LaneStore
   readonly queue: QueueStore
@@ -69,6 +77,8 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
   constructor(options: ResolvedPostgresOptions) {
     const database = new PostgresDatabase(options)
     const tables = postgresTables(options.schema, options.prefix)
+    const isEmbedded = 'pool' in options.source && options.source.pool.embedded === true
+    this.capabilities = isEmbedded ? EMBEDDED : CAPABILITIES
     this.#database = database
     this.#tables = tables
     this.transactions = new PostgresTransactions<Tx>(database)
@@ -81,7 +91,8 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
     this.inspection = inspectionRole(database, tables)
     this.operations = operationsRole(database, tables)
     this.maintenance = maintenanceRole(database, tables)
-    if (options.listen !== false) this.wakeup = wakeupRole(database, tables)
+    // Nobody outside of this process could be woken.
+    if (options.listen !== false && !isEmbedded) this.wakeup = wakeupRole(database, tables)
   }
 
   open(context: StoreContext): Promise<void> {

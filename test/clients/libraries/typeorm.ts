@@ -1,11 +1,17 @@
-import { DataSource, type EntityManager } from 'typeorm'
+import Libsql from 'libsql'
+import { DataSource, type DataSourceOptions, type EntityManager } from 'typeorm'
 import { typeormTransactions } from '../../../src/clients/typeorm.ts'
-import type { TestDatabase } from '../databases.ts'
+import type { DatabaseName, TestDatabase } from '../databases.ts'
 import type { OpenLibrary } from '../library.ts'
 
+const settingsOf = (name: DatabaseName, url: string): DataSourceOptions =>
+  name === 'sqlite'
+    ? // libsql in the place of better-sqlite3: the same interface, on the lowest Node.
+      { type: 'better-sqlite3', database: url, driver: Libsql }
+    : ({ type: name, url, poolErrorHandler: () => undefined } as unknown as DataSourceOptions)
+
 export const openTypeorm = async ({ name, url }: TestDatabase): Promise<OpenLibrary<EntityManager>> => {
-  const type = name === 'postgres' ? 'postgres' : name === 'mysql' ? 'mysql' : 'mariadb'
-  const dataSource = new DataSource({ type, url, poolErrorHandler: () => undefined, entities: [] } as never)
+  const dataSource = new DataSource(settingsOf(name, url))
   await dataSource.initialize()
   return {
     transactions: typeormTransactions(dataSource),
