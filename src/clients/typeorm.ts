@@ -79,22 +79,17 @@ const watchEnds = ({ subscribers }: Subscribers): ((runner: QueryRunner, ended: 
  * On SQLite there is one query runner for everybody, and a transaction that begins before another one's end becomes a
  * savepoint of it. So ours wait for each other.
  */
-class Turns {
-  readonly #isShared: () => boolean
-  #last: Promise<unknown> = Promise.resolve()
-
-  constructor({ createQueryRunner }: RunnerSource) {
-    let isShared: boolean | null = null
-    this.#isShared = () => {
-      isShared ??= createQueryRunner() === createQueryRunner()
-      return isShared
+const turnsOf = (source: RunnerSource): (<T>(work: () => Promise<T>) => Promise<T>) => {
+  let isShared: boolean | null = null
+  let last: Promise<unknown> = Promise.resolve()
+  return (work) => {
+    if (isShared === null) {
+      const [one, other] = [source.createQueryRunner(), source.createQueryRunner()]
+      isShared = one === other
     }
-  }
-
-  take<T>(work: () => Promise<T>): Promise<T> {
-    if (!this.#isShared()) return work()
-    const done = this.#last.then(work)
-    this.#last = done.catch(() => undefined)
+    if (!isShared) return work()
+    const done = last.then(work)
+    last = done.catch(() => undefined)
     return done
   }
 }
@@ -104,12 +99,11 @@ export const typeormTransactions = <Tx extends object>(
   dataSource: TypeormDataSource<Tx>,
 ): Transactions<Tx, SqlExecutor> => {
   let watch: ReturnType<typeof watchEnds> | null = null
-  const source = dataSource as unknown as RunnerSource
-  const turns = new Turns({ createQueryRunner: () => source.createQueryRunner() })
+  const inTurn = turnsOf(dataSource as unknown as RunnerSource)
   const managerOf = (tx: object): Manager => tx as Manager
   return clientOf<Tx>({
     name: 'typeorm',
-    run: (fn) => turns.take(() => managerOf(dataSource.manager).transaction(fn)),
+    run: (fn) => inTurn(() => managerOf(dataSource.manager).transaction(fn)),
     nested: (tx, fn) => managerOf(tx).transaction(fn),
     async send(tx, sql, params) {
       const { raw, records } = await openRunner(tx).query(sql, params, true)

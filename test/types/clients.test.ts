@@ -1,7 +1,10 @@
 /** What the outbox's functions take and give is the library's own type, without anybody naming it. */
+import type { PGlite, Transaction as PgliteTransaction } from '@electric-sql/pglite'
+import type BetterSqlite3 from 'better-sqlite3'
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres'
 import type { Knex } from 'knex'
 import type { Kysely, Transaction } from 'kysely'
+import type Libsql from 'libsql'
 import type * as mariadb from 'mariadb'
 import type mysql from 'mysql2/promise'
 import type pg from 'pg'
@@ -9,17 +12,26 @@ import type postgres from 'postgres'
 import type { Sequelize, Transaction as SequelizeTransaction } from 'sequelize'
 import type { DataSource, EntityManager } from 'typeorm'
 import { expectTypeOf, it } from 'vitest'
+import { betterSqlite3Transactions } from '../../src/clients/better-sqlite3.ts'
 import { drizzleTransactions } from '../../src/clients/drizzle.ts'
 import { knexTransactions } from '../../src/clients/knex.ts'
 import { kyselyTransactions } from '../../src/clients/kysely.ts'
+import { libsqlTransactions } from '../../src/clients/libsql.ts'
 import { mariadbTransactions } from '../../src/clients/mariadb.ts'
 import { mysql2Transactions } from '../../src/clients/mysql2.ts'
+import { nodeSqliteTransactions } from '../../src/clients/node-sqlite.ts'
 import { pgTransactions } from '../../src/clients/pg.ts'
+import { pgliteTransactions } from '../../src/clients/pglite.ts'
 import { postgresJsTransactions } from '../../src/clients/postgres-js.ts'
 import { sequelizeTransactions } from '../../src/clients/sequelize.ts'
 import { typeormTransactions } from '../../src/clients/typeorm.ts'
 import { createOutbox, type Outbox } from '../../src/index.ts'
-import { postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
+import {
+  type PgliteClient,
+  pglitePool,
+  postgresStore,
+  type SqlExecutor,
+} from '../../src/stores/postgres/index.ts'
 
 interface Tables {
   readonly orders: { readonly id: number }
@@ -37,6 +49,14 @@ const ofKnex = (knex: Knex) => createOutbox({ store: store(), transactions: knex
 
 const ofPostgresJs = (sql: postgres.Sql) =>
   createOutbox({ store: store(), transactions: postgresJsTransactions(sql) })
+const ofPglite = (db: PGlite) => createOutbox({ store: store(), transactions: pgliteTransactions(db) })
+const onPglite = (db: PGlite) => createOutbox({ store: postgresStore({ pool: pglitePool(db) }) })
+const ofBetterSqlite3 = (db: BetterSqlite3.Database) =>
+  createOutbox({ store: store(), transactions: betterSqlite3Transactions(db) })
+const ofNodeSqlite = (db: import('node:sqlite').DatabaseSync) =>
+  createOutbox({ store: store(), transactions: nodeSqliteTransactions(db) })
+const ofLibsql = (db: Libsql.Database) =>
+  createOutbox({ store: store(), transactions: libsqlTransactions(db) })
 const ofMysql2 = (pool: mysql.Pool) =>
   createOutbox({ store: store(), transactions: mysql2Transactions(pool) })
 const ofMariadb = (pool: mariadb.Pool) =>
@@ -53,6 +73,11 @@ it('infers the transaction of each library', () => {
   expectTypeOf<TxOf<ReturnType<typeof ofKysely>>>().toEqualTypeOf<Transaction<Tables>>()
   expectTypeOf<TxOf<ReturnType<typeof ofKnex>>>().toEqualTypeOf<Knex.Transaction>()
   expectTypeOf<TxOf<ReturnType<typeof ofPostgresJs>>>().toEqualTypeOf<postgres.TransactionSql>()
+  expectTypeOf<TxOf<ReturnType<typeof ofPglite>>>().toEqualTypeOf<PgliteTransaction>()
+  expectTypeOf<TxOf<ReturnType<typeof onPglite>>>().toEqualTypeOf<PgliteClient>()
+  expectTypeOf<TxOf<ReturnType<typeof ofBetterSqlite3>>>().toEqualTypeOf<BetterSqlite3.Database>()
+  expectTypeOf<TxOf<ReturnType<typeof ofNodeSqlite>>>().toEqualTypeOf<import('node:sqlite').DatabaseSync>()
+  expectTypeOf<TxOf<ReturnType<typeof ofLibsql>>>().toEqualTypeOf<Libsql.Database>()
   expectTypeOf<TxOf<ReturnType<typeof ofMysql2>>>().toEqualTypeOf<mysql.PoolConnection>()
   expectTypeOf<TxOf<ReturnType<typeof ofMariadb>>>().toEqualTypeOf<mariadb.PoolConnection>()
   expectTypeOf<TxOf<ReturnType<typeof ofDrizzle>>>().toEqualTypeOf<
