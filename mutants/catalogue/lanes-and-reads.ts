@@ -97,7 +97,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'else unsure.add(key)',
     replace: 'else inHand.add(id)',
     breaks: 'a late row goes only when everything before it is in our hands',
-    hunters: ['test/journeys/order.test.ts', 'simulator'],
+    hunters: ['src/core/flow/poller.test.ts'],
   },
   {
     name: 'new-lanes-without-rewind',

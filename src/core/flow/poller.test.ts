@@ -32,6 +32,9 @@ const create = () => {
     key: null as string | null,
     open: false,
     more: false,
+    /** Rows that a sweep finds behind the cursor, and what of their key is ahead of each. */
+    late: [] as StoredDelivery[],
+    ahead: [] as string[],
   }
   const lanes = {
     workerId: 'w',
@@ -45,6 +48,7 @@ const create = () => {
   const seen = { all: 0, during: () => undefined as unknown }
   const unsure: string[][] = []
   const leaving = new Set<string>()
+  const queued = new Set<string>()
   const read = async (request: ReadRequest): Promise<ReadResult> => {
     requests.push(request)
     runtime.stall(database.readMs)
@@ -56,6 +60,7 @@ const create = () => {
     return {
       ...nothing,
       fresh,
+      swept: database.late.map(({ id, seq }) => ({ id, seq })),
       more: database.more,
       unrouted,
       activatable,
@@ -68,7 +73,14 @@ const create = () => {
   }
   const parts = {
     destination: 'x',
-    store: { queue: { read, activate } },
+    store: {
+      queue: {
+        read,
+        activate,
+        readByIds: async () => database.late,
+        claim: async () => database.late.map(({ id, seq }) => ({ id, seq, ahead: database.ahead })),
+      },
+    },
     runtime,
     logger: SILENT_LOGGER,
     dispatcher: {
@@ -79,6 +91,7 @@ const create = () => {
         size: 0,
         timed: { count: 0, bytes: 0 },
         leavingKeys: () => new Set(leaving),
+        coversKey: (_: string, others: readonly string[]) => others.every((id) => queued.has(id)),
       },
     },
     lanes,
@@ -113,7 +126,7 @@ const create = () => {
     await poller.poll()
     return requests.at(-1)?.sweepFrom
   }
-  return { database, pollAfter, poller, lanes, requests, admitted, answer, leaving, unsure, seen }
+  return { database, pollAfter, poller, lanes, requests, admitted, answer, leaving, queued, unsure, seen }
 }
 
 describe('what was due when lanes came', () => {
@@ -180,6 +193,18 @@ describe('a read', () => {
     leaving.add('k')
     await poller.poll()
     leaving.clear()
+    await poller.poll()
+    expect(unsure).toEqual([['k'], []])
+  })
+})
+
+describe('a late row of a key', () => {
+  it('goes only when everything before it is in our hands', async () => {
+    const { database, poller, queued, unsure } = create()
+    database.late = [{ id: 'late', seq: 5n, key: 'k', behind: false } as StoredDelivery]
+    database.ahead = ['first']
+    await poller.poll()
+    queued.add('first')
     await poller.poll()
     expect(unsure).toEqual([['k'], []])
   })
