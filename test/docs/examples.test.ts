@@ -86,7 +86,7 @@ describe('the code in the documents', () => {
 
   it('compiles', () => {
     expect(compile(examples.map(({ file }) => file))).toEqual([])
-  }, 60_000)
+  }, 180_000)
 
   it('runs where it says so, and prints what is said', async () => {
     const ran = await runAll()
@@ -96,5 +96,5 @@ describe('the code in the documents', () => {
       if (program.output === null) continue
       expect({ where, output: ran.get(program)?.output }).toEqual({ where, output: program.output })
     }
-  }, 60_000)
+  }, 180_000)
 })
