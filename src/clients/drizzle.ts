@@ -6,6 +6,7 @@ import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor, SqlValue } from '../stores/sql/sql-executor.ts'
 import { type Answer, answerOf } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
+import type { PgClient } from './shared/pg-client.ts'
 
 /** A transaction of Drizzle, as far as it is used here. */
 export interface DrizzleTransaction {
@@ -26,9 +27,7 @@ interface PreparedQuery {
 /** What is there beyond the public types above. */
 interface Handle extends DrizzleDatabase<Handle> {
   readonly session: {
-    readonly client?: {
-      /** Of node-postgres: what the server said last. */
-      getTransactionStatus?(): string | null
+    readonly client?: PgClient & {
       /** Of postgres.js. */
       unsafe?(sql: string, params: readonly SqlValue[], options: object): PromiseLike<unknown>
     }
@@ -77,7 +76,7 @@ export const drizzleTransactions = <Tx extends DrizzleTransaction>(
     run: (fn) => db.transaction(fn),
     nested: (tx, fn) => handleOf(tx).transaction((inner) => fn(inner as unknown as Tx)),
     send: (tx, sql, params) => send(handleOf(tx), sql, params),
-    hasFailed: (tx) => statusOf(handleOf(tx)) === 'E',
+    pgClient: (tx) => handleOf(tx).session.client,
     inTransaction,
   })
 }

@@ -6,6 +6,7 @@ import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { type Answer, answerOf } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
+import type { PgClient } from './shared/pg-client.ts'
 
 /** A `Transaction` of Sequelize, as far as it is used here. */
 export interface SequelizeTransaction {
@@ -27,7 +28,7 @@ interface Handle {
   readonly sequelize: Runner
   /** How it ended; undefined while it has not. */
   readonly finished?: string
-  readonly connection?: { getTransactionStatus?(): string | null }
+  readonly connection?: PgClient
   /** Of a savepoint: the transaction around it. */
   readonly parent?: Handle | null
   afterCommit(fn: () => void): void
@@ -68,7 +69,7 @@ export const sequelizeTransactions = <Tx extends SequelizeTransaction>(
       }
       return rowsOf(await runner.query(withDollars(sql), options))
     },
-    hasFailed: (tx) => handleOf(tx).connection?.getTransactionStatus?.() === 'E',
+    pgClient: (tx) => handleOf(tx).connection,
     inTransaction,
     observe(tx, ended) {
       let outermost = handleOf(tx)

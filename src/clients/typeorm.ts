@@ -7,6 +7,7 @@ import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { answerOf } from './shared/answers.ts'
 import { clientOf, type Ended } from './shared/client.ts'
+import type { PgClient } from './shared/pg-client.ts'
 
 /** A `DataSource`; `Tx` is its `EntityManager`. */
 export interface TypeormDataSource<Tx> {
@@ -15,7 +16,7 @@ export interface TypeormDataSource<Tx> {
 
 interface QueryRunner {
   readonly isTransactionActive: boolean
-  readonly databaseConnection?: { getTransactionStatus?(): string | null }
+  readonly databaseConnection?: PgClient
   query(
     sql: string,
     params: readonly unknown[],
@@ -109,7 +110,7 @@ export const typeormTransactions = <Tx extends object>(
       const { raw, records } = await openRunner(tx).query(sql, params, true)
       return answerOf(records ?? raw)
     },
-    hasFailed: (tx) => runnerOf(tx)?.databaseConnection?.getTransactionStatus?.() === 'E',
+    pgClient: (tx) => runnerOf(tx)?.databaseConnection,
     inTransaction: (handle) => runnerOf(handle)?.isTransactionActive === true,
     observe(tx, ended) {
       watch ??= watchEnds(dataSource as unknown as Subscribers)

@@ -10,6 +10,7 @@ import { notInTransaction } from '../../stores/sql/transaction-scope.ts'
 import { type Answer, boundValues } from './answers.ts'
 import { Doubts, givenUp, PROBES } from './doubts.ts'
 import { commitErrorOf, storeErrorOf } from './failures.ts'
+import { hasFailed, isUncertain, type PgClient } from './pg-client.ts'
 
 export type Ended = Parameters<NonNullable<Transactions<object, SqlExecutor>['observe']>>[1]
 
@@ -30,8 +31,8 @@ export interface Library<Tx extends object> {
   saysEnded?(error: unknown): boolean
   /** Statements of the application that fail are noted here, under the same handle, where the library shows them. */
   readonly doubts?: Doubts
-  /** The transaction has failed, where the driver knows without asking. */
-  hasFailed?(tx: Tx): boolean
+  /** The transaction's client of node-postgres, which knows without asking whether it has failed. */
+  pgClient?(tx: Tx): PgClient | undefined
   observe?(tx: Tx, ended: Ended): boolean
 }
 
@@ -111,7 +112,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   #requireOpen(tx: Tx): void {
     if (this.inTransaction(tx) === false) throw notInTransaction(`This handle of ${this.library}`)
-    if (this.#library.hasFailed?.(tx) === true) throw givenUp()
+    if (hasFailed(this.#library.pgClient?.(tx))) throw givenUp()
   }
 
   /** Publishes of one transaction may run at once; what they send goes one after another. */
@@ -135,7 +136,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   /** After a statement that failed, the database is asked whether there still is a transaction. */
   async #requireWell(tx: Tx): Promise<void> {
     this.#requireOpen(tx)
-    if (!this.#doubts.has(tx)) return
+    if (!this.#doubts.has(tx) && !isUncertain(this.#library.pgClient?.(tx))) return
     try {
       for (const probe of PROBES) await this.#library.send(tx, probe, [])
     } catch (cause) {

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { clientOf } from './client.ts'
+import type { PgClient } from './pg-client.ts'
+
+/** A library that takes a COMMIT which is answered with ROLLBACK for success, as most do. */
+const create = (pgClient: PgClient, isWell: boolean) => {
+  const sent: string[] = []
+  const client = clientOf<object>({
+    name: 'library',
+    run: (fn) => fn({}),
+    send: async (_, sql) => {
+      sent.push(sql)
+      if (!isWell) throw Object.assign(new Error('current transaction is aborted'), { code: '25P02' })
+      return []
+    },
+    inTransaction: () => true,
+    pgClient: () => pgClient,
+  })
+  return { sent, commit: () => client.run(async () => 'done') }
+}
+
+describe('before a commit through node-postgres', () => {
+  const status = (text: string, readyForQuery: boolean): PgClient => ({
+    getTransactionStatus: () => text,
+    readyForQuery,
+  })
+
+  it('the status is enough when the server has answered everything', async () => {
+    const { sent, commit } = create(status('T', true), true)
+    expect(await commit()).toBe('done')
+    expect(sent).toEqual([])
+    await expect(create(status('E', true), false).commit()).rejects.toMatchObject({
+      code: 'POSTHASTE_COMMIT_ROLLED_BACK',
+    })
+  })
+
+  it('the database is asked when an error has come and what is left of the transaction has not', async () => {
+    await expect(create(status('T', false), false).commit()).rejects.toMatchObject({
+      code: 'POSTHASTE_COMMIT_ROLLED_BACK',
+    })
+    const { sent, commit } = create(status('T', false), true)
+    expect(await commit()).toBe('done')
+    expect(sent.length).toBe(2)
+  })
+})

@@ -1,0 +1,13 @@
+/** A client of node-postgres under another library: it knows what the server said last of the transaction. */
+export interface PgClient {
+  getTransactionStatus?(): string | null
+  readonly readyForQuery?: boolean
+}
+
+export const hasFailed = (client: PgClient | undefined): boolean => client?.getTransactionStatus?.() === 'E'
+
+/**
+ * A statement fails before the server says what it has left of the transaction. Until then the status is that of before,
+ * and so it is while a statement is under way that nobody waits for.
+ */
+export const isUncertain = (client: PgClient | undefined): boolean => client?.readyForQuery === false
