@@ -8,6 +8,7 @@ import { openMariadb } from './libraries/mariadb.ts'
 import { openMysql2 } from './libraries/mysql2.ts'
 import { openPg } from './libraries/pg.ts'
 import { openPostgresJs } from './libraries/postgres-js.ts'
+import { openPrisma } from './libraries/prisma.ts'
 import { openSequelize } from './libraries/sequelize.ts'
 import { openTypeorm } from './libraries/typeorm.ts'
 import { harnessOn, type OpenLibrary } from './library.ts'
@@ -80,6 +81,20 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
   ),
   mysql2: target('mysql2', ['mariadb', 'mysql'], says('mysql2Transactions'), openMysql2),
   mariadb: target('mariadb', ['mariadb', 'mysql'], says('mariadbTransactions'), openMariadb),
+  prisma: target(
+    '@prisma/client',
+    EVERYWHERE,
+    says('prismaTransactions', { nested: 'its own' }),
+    openPrisma,
+    {
+      sqlite: [
+        {
+          test: 'a COMMIT that the database refuses: rolled back, and nothing is sent',
+          reason: 'the adapter for libsql leaves the transaction open on its connection',
+        },
+      ],
+    },
+  ),
   drizzle: target(
     'drizzle-orm',
     EVERYWHERE,

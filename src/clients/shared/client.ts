@@ -20,6 +20,8 @@ export interface Library<Tx extends object> {
   run<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
   /** The library's nested transaction; savepoints in plain SQL where it has none. */
   nested?<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T>
+  /** Asks whether there still is a transaction, where the statements of `PROBES` cannot be sent; else rejects. */
+  probe?(tx: Tx): Promise<unknown>
   /** One statement in the transaction, sent as it is. */
   send(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer>
   /** The same for synchronous drivers. */
@@ -28,6 +30,8 @@ export interface Library<Tx extends object> {
   inTransaction(handle: object): boolean | undefined
   /** The library's own words for a handle that is used too late. */
   saysEnded?(error: unknown): boolean
+  /** The library's own words for a COMMIT that was never sent. */
+  refusesCommit?(error: unknown): boolean
   /** Statements of the application that fail are noted here, under the same handle, where the library shows them. */
   readonly doubts?: Doubts
   /** The transaction has failed, where the driver knows without asking. */
@@ -76,7 +80,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     try {
       return await this.#library.run(inside)
     } catch (error) {
-      if (isDone) throw commitErrorOf(error)
+      if (isDone) throw commitErrorOf(error, this.#library.refusesCommit?.(error))
       // A rollback that fails, because the connection is gone, must not hide why it was wanted.
       throw thrown === null ? storeErrorOf(error, this.library) : (thrown as { error: unknown }).error
     }
@@ -137,12 +141,17 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     this.#requireOpen(tx)
     if (!this.#doubts.has(tx)) return
     try {
-      for (const probe of PROBES) await this.#library.send(tx, probe, [])
+      await this.#probe(tx)
     } catch (cause) {
       this.#doubts.raise(tx)
       throw givenUp(cause)
     }
     this.#doubts.clear(tx)
+  }
+
+  async #probe(tx: Tx): Promise<void> {
+    if (this.#library.probe !== undefined) return void (await this.#library.probe(tx))
+    for (const statement of PROBES) await this.#library.send(tx, statement, [])
   }
 
   async #send(tx: Tx, sql: string, params: readonly SqlValue[] = []): Promise<Answer> {
