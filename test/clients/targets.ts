@@ -5,6 +5,7 @@ import { openDrizzle } from './libraries/drizzle.ts'
 import { openKnex } from './libraries/knex.ts'
 import { openKysely } from './libraries/kysely.ts'
 import { openMariadb } from './libraries/mariadb.ts'
+import { openMikroOrm } from './libraries/mikro-orm.ts'
 import { openMysql2 } from './libraries/mysql2.ts'
 import { openPg } from './libraries/pg.ts'
 import { openPostgresJs } from './libraries/postgres-js.ts'
@@ -124,6 +125,12 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
     ['postgres', 'mariadb', 'mysql'],
     says('typeormTransactions', { commitHooks: true, nested: 'its own' }),
     openTypeorm,
+  ),
+  'mikro-orm': target(
+    '@mikro-orm/core',
+    EVERYWHERE,
+    says('mikroOrmTransactions', { commitHooks: true, nested: 'its own' }),
+    openMikroOrm,
   ),
   sequelize: target(
     'sequelize',

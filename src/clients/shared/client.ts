@@ -36,6 +36,10 @@ export interface Library<Tx extends object> {
   readonly doubts?: Doubts
   /** The transaction has failed, where the driver knows without asking. */
   hasFailed?(tx: Tx): boolean
+  /** What a doubt is about, if not the handle: nested transactions have handles of their own. */
+  subjectOf?(tx: Tx): object
+  flush?(tx: Tx): Promise<void>
+  capture?: Transactions<Tx, SqlExecutor>['capture']
   observe?(tx: Tx, ended: Ended): boolean
 }
 
@@ -52,12 +56,16 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly #lines = new WeakMap<object, Promise<unknown>>()
   readonly #depths = new WeakMap<object, number>()
   readonly observe?: (tx: Tx, ended: Ended) => boolean
+  readonly flush?: (tx: Tx) => Promise<void>
+  readonly capture?: NonNullable<Library<Tx>['capture']>
 
   constructor(library: Library<Tx>) {
     this.library = library.name
     this.#library = library
     this.#doubts = library.doubts ?? new Doubts()
     if (library.observe !== undefined) this.observe = library.observe.bind(library)
+    if (library.flush !== undefined) this.flush = library.flush.bind(library)
+    if (library.capture !== undefined) this.capture = library.capture.bind(library)
   }
 
   async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
@@ -113,6 +121,10 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     return isObject(tx) ? this.#library.inTransaction(tx) : false
   }
 
+  #subjectOf(tx: Tx): object {
+    return this.#library.subjectOf?.(tx) ?? tx
+  }
+
   #requireOpen(tx: Tx): void {
     if (this.inTransaction(tx) === false) throw notInTransaction(`This handle of ${this.library}`)
     if (this.#library.hasFailed?.(tx) === true) throw givenUp()
@@ -139,14 +151,14 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   /** After a statement that failed, the database is asked whether there still is a transaction. */
   async #requireWell(tx: Tx): Promise<void> {
     this.#requireOpen(tx)
-    if (!this.#doubts.has(tx)) return
+    if (!this.#doubts.has(this.#subjectOf(tx))) return
     try {
       await this.#probe(tx)
     } catch (cause) {
-      this.#doubts.raise(tx)
+      this.#doubts.raise(this.#subjectOf(tx))
       throw givenUp(cause)
     }
-    this.#doubts.clear(tx)
+    this.#doubts.clear(this.#subjectOf(tx))
   }
 
   async #probe(tx: Tx): Promise<void> {
@@ -172,7 +184,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   }
 
   #failed(tx: Tx, error: unknown): unknown {
-    this.#doubts.raise(tx)
+    this.#doubts.raise(this.#subjectOf(tx))
     if (this.#library.saysEnded?.(error) !== true) return storeErrorOf(error, this.library)
     return new TransactionError(
       ERROR_CODES.transactionEnded,
@@ -205,7 +217,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
       await this.#send(tx, `ROLLBACK TO SAVEPOINT ${savepoint}`)
       await this.#send(tx, `RELEASE SAVEPOINT ${savepoint}`)
     } catch {
-      this.#doubts.raise(tx)
+      this.#doubts.raise(this.#subjectOf(tx))
     }
   }
 }
