@@ -79,7 +79,12 @@ interface PrismaError {
   readonly cause?: AdapterCause
 }
 
-const UNREACHABLE = new Set(['DatabaseNotReachable', 'ConnectionClosed', 'SocketTimeout', 'TooManyConnections'])
+const UNREACHABLE = new Set([
+  'DatabaseNotReachable',
+  'ConnectionClosed',
+  'SocketTimeout',
+  'TooManyConnections',
+])
 
 /** What each database's driver would have said, so that the error is understood as everybody's. */
 const membersOf = (provider: string | undefined, code: string): object => {

@@ -8,7 +8,11 @@ import { promisify } from 'node:util'
 import { PrismaLibSql } from '@prisma/adapter-libsql'
 import { PrismaMariaDb } from '@prisma/adapter-mariadb'
 import { PrismaPg } from '@prisma/adapter-pg'
-import { type PrismaDatabase, type PrismaTransaction, prismaTransactions } from '../../../src/clients/prisma.ts'
+import {
+  type PrismaDatabase,
+  type PrismaTransaction,
+  prismaTransactions,
+} from '../../../src/clients/prisma.ts'
 import type { DatabaseName, TestDatabase } from '../databases.ts'
 import type { OpenLibrary } from '../library.ts'
 
@@ -43,21 +47,20 @@ model Order {
 const CACHE = join(import.meta.dirname, '..', '..', '..', '.cache')
 
 /** The command looks for an engine of the migrations, which generating does not use, and would download it. */
-export const prismaCommand = async (args: readonly string[], cwd: string): Promise<string> => {
+const prismaCommand = async (args: readonly string[], cwd: string): Promise<void> => {
   const manifest = createRequire(import.meta.url).resolve('prisma/package.json')
   const command = join(dirname(manifest), 'build', 'index.js')
-  const { stdout } = await promisify(execFile)(process.execPath, [command, ...args], {
+  await promisify(execFile)(process.execPath, [command, ...args], {
     cwd,
     env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, PRISMA_HIDE_UPDATE_MESSAGE: '1' },
   })
-  return stdout
 }
 
 /** Inside the project, so that what is generated finds Prisma's runtime; where it is, is the answer. */
-export const generatePrisma = async (provider: Provider, models = ''): Promise<string> => {
+const generatePrisma = async (provider: Provider): Promise<string> => {
   mkdirSync(CACHE, { recursive: true })
   const folder = mkdtempSync(join(CACHE, 'prisma-'))
-  writeFileSync(join(folder, 'schema.prisma'), SCHEMA(provider) + models)
+  writeFileSync(join(folder, 'schema.prisma'), SCHEMA(provider))
   await prismaCommand(['generate', '--schema', join(folder, 'schema.prisma')], folder)
   return folder
 }
