@@ -17,8 +17,7 @@ const config: KnipConfig = {
   ignoreExportsUsedInFile: true,
   // scripts/check.ts runs it by its other name, attw.
   // graphile-worker and pg-boss are installed by bench/peers alone.
-  // The tests find prisma's command by the path of its package.
-  ignoreDependencies: ['@arethetypeswrong/cli', 'graphile-worker', 'pg-boss', 'prisma'],
+  ignoreDependencies: ['@arethetypeswrong/cli', 'graphile-worker', 'pg-boss'],
   // Of the system, where there are any.
   ignoreBinaries: ['mount', 'umount'],
   // test/nodes has its own package.json for the peers that Node 20 cannot install.

@@ -32,7 +32,7 @@ interface Tables {
 interface PrismaTx {
   readonly order: { create(args: object): Promise<{ readonly id: number }> }
   // biome-ignore lint/suspicious/noExplicitAny: as it is generated
-  $executeRawUnsafe<T = unknown>(query: string, ...values: any[]): Promise<number>
+  $executeRawUnsafe(query: string, ...values: any[]): Promise<number>
 }
 interface PrismaClient extends PrismaTx {
   $transaction<P extends Promise<unknown>[]>(arg: [...P], options?: { timeout?: number }): Promise<unknown>
