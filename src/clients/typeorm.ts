@@ -1,11 +1,12 @@
 /**
  * `posthaste/clients/typeorm`: publish in transactions of TypeORM, with the entity manager or the query runner that has
  * one. TypeORM tells its subscribers when a transaction ends, so events of a transaction that the application opened
- * go the hot way too.
+ * go the hot way too, and what it writes, so that entities can be asked for their events.
  */
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { answerOf } from './shared/answers.ts'
+import { Captures } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
 import type { PgClient } from './shared/pg-client.ts'
 
@@ -14,8 +15,15 @@ export interface TypeormDataSource<Tx> {
   readonly manager: Tx
 }
 
+export interface TypeormOptions {
+  /** Publish what the `pullEvents()` of entities returns that are saved or removed in `outbox.transaction`. Default false. */
+  readonly capture?: boolean
+}
+
 interface QueryRunner {
   readonly isTransactionActive: boolean
+  /** 1 in a transaction, 2 in a savepoint of it, and so on. */
+  readonly transactionDepth: number
   readonly databaseConnection?: PgClient
   query(
     sql: string,
@@ -38,11 +46,23 @@ interface TransactionEvent {
   readonly queryRunner: QueryRunner
 }
 
+interface EntityEvent {
+  readonly queryRunner: QueryRunner
+  readonly entity?: unknown
+}
+
+interface Subscriber {
+  afterTransactionCommit?(event: TransactionEvent): void
+  afterTransactionRollback?(event: TransactionEvent): void
+  afterInsert?(event: EntityEvent): void
+  afterUpdate?(event: EntityEvent): void
+  afterRemove?(event: EntityEvent): void
+  afterSoftRemove?(event: EntityEvent): void
+  afterRecover?(event: EntityEvent): void
+}
+
 interface Subscribers {
-  readonly subscribers: {
-    afterTransactionCommit(event: TransactionEvent): void
-    afterTransactionRollback(event: TransactionEvent): void
-  }[]
+  readonly subscribers: Subscriber[]
 }
 
 const runnerOf = (handle: object): QueryRunner | undefined => {
@@ -95,9 +115,42 @@ const turnsOf = (source: RunnerSource): (<T>(work: () => Promise<T>) => Promise<
   }
 }
 
+/** Hands over entities that are written. Levels of a transaction are told apart by their depth. */
+const captureWrites = ({ subscribers }: Subscribers): Captures<object> => {
+  const captures = new Captures<object>()
+  const levels = new WeakMap<QueryRunner, Map<number, object>>()
+  const levelAt = (runner: QueryRunner, depth: number): object => {
+    const known = levels.get(runner) ?? new Map<number, object>()
+    levels.set(runner, known)
+    const level = known.get(depth) ?? {}
+    known.set(depth, level)
+    return level
+  }
+  const written = ({ queryRunner, entity }: EntityEvent): void => {
+    const level = levelAt(queryRunner, queryRunner.transactionDepth)
+    captures.take(level, entity, (tx) => runnerOf(tx as object) === queryRunner)
+  }
+  subscribers.push({
+    afterInsert: written,
+    afterUpdate: written,
+    afterRemove: written,
+    afterSoftRemove: written,
+    afterRecover: written,
+    afterTransactionCommit({ queryRunner: runner }) {
+      const depth = runner.transactionDepth
+      captures.keep(levelAt(runner, depth + 1), depth > 0 ? levelAt(runner, depth) : undefined)
+    },
+    afterTransactionRollback({ queryRunner: runner }) {
+      captures.undo(levelAt(runner, runner.transactionDepth + 1))
+    },
+  })
+  return captures
+}
+
 /** Give it the data source after `initialize()`, which makes its list of subscribers. */
 export const typeormTransactions = <Tx extends object>(
   dataSource: TypeormDataSource<Tx>,
+  { capture = false }: TypeormOptions = {},
 ): Transactions<Tx, SqlExecutor> => {
   let watch: ReturnType<typeof watchEnds> | null = null
   const inTurn = turnsOf(dataSource as unknown as RunnerSource)
@@ -110,6 +163,7 @@ export const typeormTransactions = <Tx extends object>(
       const { raw, records } = await openRunner(tx).query(sql, params, true)
       return answerOf(records ?? raw)
     },
+    ...(capture ? { capture: captureWrites(dataSource as unknown as Subscribers).listen } : {}),
     pgClient: (tx) => runnerOf(tx)?.databaseConnection,
     inTransaction: (handle) => runnerOf(handle)?.isTransactionActive === true,
     observe(tx, ended) {

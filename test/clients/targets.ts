@@ -5,10 +5,12 @@ import { openDrizzle } from './libraries/drizzle.ts'
 import { openKnex } from './libraries/knex.ts'
 import { openKysely } from './libraries/kysely.ts'
 import { openMariadb } from './libraries/mariadb.ts'
+import { openMikroOrm } from './libraries/mikro-orm.ts'
 import { openMysql2 } from './libraries/mysql2.ts'
 import { openPg } from './libraries/pg.ts'
 import { openPglite } from './libraries/pglite.ts'
 import { openPostgresJs } from './libraries/postgres-js.ts'
+import { openPrisma } from './libraries/prisma.ts'
 import { openSequelize } from './libraries/sequelize.ts'
 import {
   openBetterSqlite3,
@@ -126,6 +128,22 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
     openFile: openNodeSqliteFile,
   }),
   libsql: target('libsql', ['sqlite'], says('libsqlTransactions'), openLibsql, { openFile: openLibsqlFile }),
+  prisma: target(
+    '@prisma/client',
+    EVERYWHERE,
+    says('prismaTransactions', { nested: 'its own' }),
+    openPrisma,
+    {
+      skip: {
+        sqlite: [
+          {
+            test: 'a COMMIT that the database refuses: rolled back, and nothing is sent',
+            reason: 'the adapter for libsql leaves the transaction open on its connection',
+          },
+        ],
+      },
+    },
+  ),
   drizzle: target(
     'drizzle-orm',
     EVERYWHERE,
@@ -166,6 +184,12 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
         ],
       },
     },
+  ),
+  'mikro-orm': target(
+    '@mikro-orm/core',
+    EVERYWHERE,
+    says('mikroOrmTransactions', { commitHooks: true, nested: 'its own' }),
+    openMikroOrm,
   ),
   sequelize: target(
     'sequelize',

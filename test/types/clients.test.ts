@@ -1,5 +1,6 @@
 /** What the outbox's functions take and give is the library's own type, without anybody naming it. */
 import type { PGlite, Transaction as PgliteTransaction } from '@electric-sql/pglite'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type BetterSqlite3 from 'better-sqlite3'
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres'
 import type { Knex } from 'knex'
@@ -18,11 +19,13 @@ import { knexTransactions } from '../../src/clients/knex.ts'
 import { kyselyTransactions } from '../../src/clients/kysely.ts'
 import { libsqlTransactions } from '../../src/clients/libsql.ts'
 import { mariadbTransactions } from '../../src/clients/mariadb.ts'
+import { mikroOrmTransactions } from '../../src/clients/mikro-orm.ts'
 import { mysql2Transactions } from '../../src/clients/mysql2.ts'
 import { nodeSqliteTransactions } from '../../src/clients/node-sqlite.ts'
 import { pgTransactions } from '../../src/clients/pg.ts'
 import { pgliteTransactions } from '../../src/clients/pglite.ts'
 import { postgresJsTransactions } from '../../src/clients/postgres-js.ts'
+import { prismaTransactions } from '../../src/clients/prisma.ts'
 import { sequelizeTransactions } from '../../src/clients/sequelize.ts'
 import { typeormTransactions } from '../../src/clients/typeorm.ts'
 import { createOutbox, type Outbox } from '../../src/index.ts'
@@ -35,6 +38,20 @@ import {
 
 interface Tables {
   readonly orders: { readonly id: number }
+}
+
+/** What `prisma generate` writes, in short: two forms of `$transaction`, of which the second has a handle. */
+interface PrismaTx {
+  readonly order: { create(args: object): Promise<{ readonly id: number }> }
+  // biome-ignore lint/suspicious/noExplicitAny: as it is generated
+  $executeRawUnsafe(query: string, ...values: any[]): Promise<number>
+}
+interface PrismaClient extends PrismaTx {
+  $transaction<P extends Promise<unknown>[]>(arg: [...P], options?: { timeout?: number }): Promise<unknown>
+  $transaction<R>(
+    fn: (prisma: PrismaTx) => Promise<R>,
+    options?: { maxWait?: number; timeout?: number; isolationLevel?: 'Serializable' },
+  ): Promise<R>
 }
 
 /** Never called: these lines are about types. */
@@ -65,6 +82,10 @@ const ofDrizzle = (db: NodePgDatabase) =>
   createOutbox({ store: store(), transactions: drizzleTransactions(db) })
 const ofTypeorm = (source: DataSource) =>
   createOutbox({ store: store(), transactions: typeormTransactions(source) })
+const ofPrisma = (prisma: PrismaClient) =>
+  createOutbox({ store: store(), transactions: prismaTransactions(prisma) })
+const ofMikroOrm = (orm: MikroORM) =>
+  createOutbox({ store: store(), transactions: mikroOrmTransactions(orm) })
 const ofSequelize = (db: Sequelize) =>
   createOutbox({ store: store(), transactions: sequelizeTransactions(db) })
 
@@ -83,6 +104,8 @@ it('infers the transaction of each library', () => {
   expectTypeOf<TxOf<ReturnType<typeof ofDrizzle>>>().toEqualTypeOf<
     Parameters<Parameters<NodePgDatabase['transaction']>[0]>[0]
   >()
+  expectTypeOf<TxOf<ReturnType<typeof ofPrisma>>>().toEqualTypeOf<PrismaTx>()
+  expectTypeOf<TxOf<ReturnType<typeof ofMikroOrm>>>().toEqualTypeOf<MikroORM['em']>()
   expectTypeOf<TxOf<ReturnType<typeof ofTypeorm>>>().toEqualTypeOf<EntityManager>()
   expectTypeOf<TxOf<ReturnType<typeof ofSequelize>>>().toEqualTypeOf<SequelizeTransaction>()
 })

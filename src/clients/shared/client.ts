@@ -21,6 +21,8 @@ export interface Library<Tx extends object> {
   run<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
   /** The library's nested transaction; savepoints in plain SQL where it has none. */
   nested?<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T>
+  /** Asks whether there still is a transaction, where the statements of `PROBES` cannot be sent; else rejects. */
+  probe?(tx: Tx): Promise<unknown>
   /** One statement in the transaction, sent as it is. */
   send(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer>
   /** The same for synchronous drivers. */
@@ -29,10 +31,16 @@ export interface Library<Tx extends object> {
   inTransaction(handle: object): boolean | undefined
   /** The library's own words for a handle that is used too late. */
   saysEnded?(error: unknown): boolean
+  /** The library's own words for a COMMIT that was never sent. */
+  refusesCommit?(error: unknown): boolean
   /** Statements of the application that fail are noted here, under the same handle, where the library shows them. */
   readonly doubts?: Doubts
   /** The transaction's client of node-postgres, which knows without asking whether it has failed. */
   pgClient?(tx: Tx): PgClient | undefined
+  /** What a doubt is about, if not the handle: nested transactions have handles of their own. */
+  subjectOf?(tx: Tx): object
+  flush?(tx: Tx): Promise<void>
+  capture?: Transactions<Tx, SqlExecutor>['capture']
   observe?(tx: Tx, ended: Ended): boolean
 }
 
@@ -49,12 +57,16 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly #lines = new WeakMap<object, Promise<unknown>>()
   readonly #depths = new WeakMap<object, number>()
   readonly observe?: (tx: Tx, ended: Ended) => boolean
+  readonly flush?: (tx: Tx) => Promise<void>
+  readonly capture?: NonNullable<Library<Tx>['capture']>
 
   constructor(library: Library<Tx>) {
     this.library = library.name
     this.#library = library
     this.#doubts = library.doubts ?? new Doubts()
     if (library.observe !== undefined) this.observe = library.observe.bind(library)
+    if (library.flush !== undefined) this.flush = library.flush.bind(library)
+    if (library.capture !== undefined) this.capture = library.capture.bind(library)
   }
 
   async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
@@ -77,7 +89,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     try {
       return await this.#library.run(inside)
     } catch (error) {
-      if (isDone) throw commitErrorOf(error)
+      if (isDone) throw commitErrorOf(error, this.#library.refusesCommit?.(error))
       // A rollback that fails, because the connection is gone, must not hide why it was wanted.
       throw thrown === null ? storeErrorOf(error, this.library) : (thrown as { error: unknown }).error
     }
@@ -110,6 +122,10 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     return isObject(tx) ? this.#library.inTransaction(tx) : false
   }
 
+  #subjectOf(tx: Tx): object {
+    return this.#library.subjectOf?.(tx) ?? tx
+  }
+
   #requireOpen(tx: Tx): void {
     if (this.inTransaction(tx) === false) throw notInTransaction(`This handle of ${this.library}`)
     if (hasFailed(this.#library.pgClient?.(tx))) throw givenUp()
@@ -136,14 +152,20 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   /** After a statement that failed, the database is asked whether there still is a transaction. */
   async #requireWell(tx: Tx): Promise<void> {
     this.#requireOpen(tx)
-    if (!this.#doubts.has(tx) && !isUncertain(this.#library.pgClient?.(tx))) return
+    const isDoubted = this.#doubts.has(this.#subjectOf(tx))
+    if (!isDoubted && !isUncertain(this.#library.pgClient?.(tx))) return
     try {
-      for (const probe of PROBES) await this.#library.send(tx, probe, [])
+      await this.#probe(tx)
     } catch (cause) {
-      this.#doubts.raise(tx)
+      this.#doubts.raise(this.#subjectOf(tx))
       throw givenUp(cause)
     }
-    this.#doubts.clear(tx)
+    this.#doubts.clear(this.#subjectOf(tx))
+  }
+
+  async #probe(tx: Tx): Promise<void> {
+    if (this.#library.probe !== undefined) return void (await this.#library.probe(tx))
+    for (const statement of PROBES) await this.#library.send(tx, statement, [])
   }
 
   async #send(tx: Tx, sql: string, params: readonly SqlValue[] = []): Promise<Answer> {
@@ -164,7 +186,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   }
 
   #failed(tx: Tx, error: unknown): unknown {
-    this.#doubts.raise(tx)
+    this.#doubts.raise(this.#subjectOf(tx))
     if (this.#library.saysEnded?.(error) !== true) return storeErrorOf(error, this.library)
     return new TransactionError(
       ERROR_CODES.transactionEnded,
@@ -197,7 +219,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
       await this.#send(tx, `ROLLBACK TO SAVEPOINT ${savepoint}`)
       await this.#send(tx, `RELEASE SAVEPOINT ${savepoint}`)
     } catch {
-      this.#doubts.raise(tx)
+      this.#doubts.raise(this.#subjectOf(tx))
     }
   }
 }

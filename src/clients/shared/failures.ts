@@ -47,7 +47,7 @@ const refusedCommit = (error: unknown): boolean =>
   )
 
 /** For an error that came out of the library after the application's function had ended well. */
-export const commitErrorOf = (error: unknown): Error =>
-  refusedCommit(error)
+export const commitErrorOf = (error: unknown, isRefused = false): Error =>
+  isRefused || refusedCommit(error)
     ? commitRefused('The database', error)
     : commitUnknown('The connection was lost', error)

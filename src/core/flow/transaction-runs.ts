@@ -26,6 +26,7 @@ const end = <Tx, E>(scopes: Scopes<E>, place: Place<Tx, E> | null, ending: Endin
 /** Everything between the user's last statement and COMMIT. */
 const beforeCommit = async <Tx, E>(parts: RunParts<E>, place: Place<Tx, E>): Promise<void> => {
   const { scope, transactions, tx } = place
+  if (transactions.flush !== undefined) await parts.scopes.run(place, () => transactions.flush?.(tx))
   scope.close(scope.root)
   await scope.settle(scope.root)
   await parts.publishAt.publishTracked(place as Place<unknown, E>)
@@ -99,6 +100,7 @@ export const runNested = <Tx, E, T>(
       return scopes.run(here, async () => {
         try {
           const result = await fn(tx)
+          if (transactions.flush !== undefined) await transactions.flush(tx)
           scope.close(frame)
           await scope.settle(frame)
           return result

@@ -11,6 +11,7 @@ import { createIdGenerator } from '../model/uuid.ts'
 import type { ResolvedOptions } from '../options.ts'
 import type { Logger, Metrics, Runtime, Store, Transactions, TxContext } from '../spi/index.ts'
 import { refuse } from './check-draft.ts'
+import type { EventSource } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import { createPreparer } from './prepare.ts'
 import { createPublishStage } from './publish.ts'
@@ -41,6 +42,8 @@ export interface PublishingParts<Tx, E> {
 
 interface Shared<E> {
   readonly scopes: Scopes<E>
+  /** Libraries that were asked to tell what they write. */
+  readonly capturing: WeakSet<object>
   readonly publishAt: PublishAt<E>
   readonly ready: () => Promise<void> | void
   readonly requireNotClosed: () => void
@@ -65,6 +68,7 @@ class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
     this.#transactions = transactions
     // Methods that lose their object when they are taken apart (`const { publish } = outbox`) surprise people.
     for (const name of METHODS) Object.defineProperty(this, name, { value: this[name].bind(this) })
+    captureFrom(shared, transactions)
   }
 
   publish(...given: readonly [TxHandle<Tx>, Draft] | readonly [Draft]): Promise<string> {
@@ -175,6 +179,20 @@ const trackAt = <A extends Aggregate>(place: Place, aggregate: A): A => {
   return aggregate
 }
 
+/** What the library writes in the ambient transaction is tracked by itself. */
+const captureFrom = <Tx, E>({ scopes, capturing }: Shared<E>, transactions: Transactions<Tx, E>): void => {
+  if (transactions.capture === undefined || capturing.has(transactions)) return
+  capturing.add(transactions)
+  transactions.capture((source, isOf) => {
+    const place = scopes.current
+    if (place === null || place.transactions !== transactions || !isOf(place.tx)) return null
+    const { tracked } = place.frame
+    if (tracked.has(source as EventSource)) return null
+    tracked.add(source as EventSource)
+    return () => void tracked.delete(source as EventSource)
+  })
+}
+
 const manualTransaction = <Tx, E>(shared: Shared<E>, run: ManualRun<Tx, E>): OutboxTransaction<Tx> => {
   const place = run.place as Place<unknown, E>
   const here = (): Place<unknown, E> => {
@@ -214,6 +232,7 @@ export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishi
   const ready = parts.ready ?? (() => undefined)
   const shared: Shared<E> = {
     scopes: new Scopes<E>({ runtime, logger, metrics, intake, capacity }),
+    capturing: new WeakSet(),
     publishAt: new PublishAt<E>({
       store: store as Store<never, E>,
       stage: createPublishStage({

@@ -31,6 +31,17 @@ export interface Transactions<Tx, E> {
   /** Whether the handle is inside a transaction; undefined when the library cannot tell. */
   inTransaction(tx: Tx): boolean | undefined
 
+  /** Writes what the library holds back until COMMIT; called when the application's function has ended well. */
+  flush?(tx: Tx): Promise<void>
+
+  /**
+   * Libraries that know what they write: `written` is told of each object with `pullEvents()`, and how to recognise
+   * the transaction. It answers how to take that back when a savepoint is undone; null when there is no need.
+   */
+  capture?(
+    written: (source: { pullEvents(): unknown }, isOf: (tx: unknown) => boolean) => (() => void) | null,
+  ): void
+
   /**
    * Commit hooks of the library for a transaction that the user opened. Returns false when there are none:
    * the commit cannot be observed, the event is inserted unclaimed and the poller finds it.

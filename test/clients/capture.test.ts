@@ -1,0 +1,184 @@
+/** Entities that are flushed in a transaction of the outbox, and what becomes of their events. */
+import { EntitySchema, type MikroORM, TransactionContext, TransactionPropagation } from '@mikro-orm/core'
+import { DataSource, type EntityManager, EntitySchema as TypeormSchema } from 'typeorm'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { mikroOrmTransactions } from '../../src/clients/mikro-orm.ts'
+import { typeormTransactions } from '../../src/clients/typeorm.ts'
+import { createOutbox, type Draft, type Outbox } from '../../src/index.ts'
+import type { SqlExecutor } from '../../src/stores/postgres/index.ts'
+import { openDatabase, type TestDatabase } from './databases.ts'
+import { mikroOrmOn } from './libraries/mikro-orm.ts'
+
+class Row {
+  n!: number
+  readonly #events: Draft[] = []
+
+  happened(type: string): this {
+    this.#events.push({ type, payload: { n: this.n } })
+    return this
+  }
+
+  pullEvents(): Draft[] {
+    return this.#events.splice(0)
+  }
+}
+
+const row = (n: number): Row => Object.assign(new Row(), { n })
+
+/** What the cases need of a library. */
+interface Capturing<Tx> {
+  readonly outbox: Outbox<Tx, SqlExecutor>
+  save(tx: Tx, entity: Row): Promise<unknown>
+  nested(tx: Tx, fn: (tx: Tx) => Promise<void>): Promise<void>
+  /** Another transaction, on another connection. */
+  beside(fn: (tx: Tx) => Promise<unknown>): Promise<unknown>
+  close(): Promise<void>
+}
+
+const tableOf = ({ rows }: TestDatabase): { schema: string; tableName: string } => {
+  const [schema = '', tableName = ''] = rows.split('.')
+  return { schema, tableName }
+}
+
+const onMikroOrm = async (database: TestDatabase, capture: boolean) => {
+  const properties = { n: { type: 'number', primary: true } } as const
+  const schema = new EntitySchema<Row>({ class: Row, ...tableOf(database), properties })
+  const orm: MikroORM = await mikroOrmOn(database, [schema])
+  const transactions = mikroOrmTransactions(orm, { capture })
+  const library: Capturing<MikroORM['em']> = {
+    outbox: createOutbox({ store: database.store, transactions, migrate: true }),
+    save: (em, entity) => em.persist(entity).flush(),
+    nested: (em, fn) => em.transactional((inner) => fn(inner as typeof em)),
+    beside: (fn) => {
+      const em = orm.em.fork()
+      const propagation = TransactionPropagation.REQUIRES_NEW
+      return TransactionContext.create(em, () =>
+        em.transactional((other) => fn(other as typeof em), { propagation }),
+      )
+    },
+    close: () => orm.close(),
+  }
+  return library
+}
+
+const onTypeorm = async (database: TestDatabase, capture: boolean) => {
+  const { schema, tableName } = tableOf(database)
+  const columns = { n: { type: 'int', primary: true } } as const
+  const entity = new TypeormSchema<Row>({ name: 'Row', target: Row, schema, tableName, columns })
+  const source = new DataSource({ type: 'postgres', url: database.url, entities: [entity] })
+  await source.initialize()
+  const transactions = typeormTransactions(source, { capture })
+  const library: Capturing<EntityManager> = {
+    outbox: createOutbox({ store: database.store, transactions, migrate: true }),
+    save: (manager, one) => manager.save(one),
+    nested: (manager, fn) => manager.transaction(fn),
+    beside: (fn) => source.transaction(fn),
+    close: () => source.destroy(),
+  }
+  return library
+}
+
+const LIBRARIES = { MikroORM: onMikroOrm, TypeORM: onTypeorm }
+
+describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writes', (name) => {
+  const open = async (capture = true) => {
+    const database = await openDatabase('postgres')
+    const library = (await LIBRARIES[name](database, capture)) as unknown as Capturing<unknown>
+    const { outbox } = library
+    outbox.onAny(() => undefined)
+    await outbox.start()
+    onTestFinished(async () => {
+      await outbox.close()
+      await library.close()
+      await database.dispose()
+    })
+    const stored = async (): Promise<string[]> => {
+      const { deliveries } = await outbox.inspect.list({ limit: 100, order: 'oldest' })
+      return deliveries.map(({ type }) => type).sort()
+    }
+    return { ...library, stored, written: () => database.numbers() }
+  }
+
+  it('are published without a call, once, however often they are written or published by hand', async () => {
+    const { outbox, save, stored, written } = await open()
+    await outbox.transaction(async (tx) => {
+      const one = row(1).happened('a')
+      await save(tx, one)
+      await outbox.publishFrom(tx, one)
+      outbox.track(one.happened('b'))
+      await save(tx, one)
+      await save(tx, row(2).happened('c'))
+    })
+    expect(await stored()).toEqual(['a', 'b', 'c'])
+    expect(await written()).toEqual([1, 2])
+  })
+
+  it('are not published when the transaction is rolled back, and stay with the entity', async () => {
+    const { outbox, save, stored, written } = await open()
+    const one = row(1).happened('a')
+    const failing = outbox.transaction(async (tx) => {
+      await save(tx, one)
+      throw new Error('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    expect(await stored()).toEqual([])
+    expect(await written()).toEqual([])
+    await outbox.transaction((tx) => outbox.publishFrom(tx, one))
+    expect(await stored()).toEqual(['a'])
+  })
+
+  it.each(['the outbox', 'the library'])(
+    'are not published when a nested transaction of %s is undone',
+    async (whose) => {
+      const { outbox, save, nested, stored, written } = await open()
+      await outbox.transaction(async (tx) => {
+        const within = (at: unknown, fn: (inner: unknown) => Promise<void>): Promise<void> =>
+          whose === 'the outbox' ? outbox.transaction(fn) : nested(at, fn)
+        await within(tx, async (inner) => {
+          await within(inner, (innermost) => save(innermost, row(1).happened('undone')) as Promise<void>)
+          throw new Error('undo')
+        }).catch(() => undefined)
+        await within(tx, (inner) => save(inner, row(2).happened('kept')) as Promise<void>)
+      })
+      expect(await stored()).toEqual(['kept'])
+      expect(await written()).toEqual([2])
+    },
+  )
+
+  it('stay where they are unless that was asked for', async () => {
+    const { outbox, save, stored, written } = await open(false)
+    const one = row(1).happened('a')
+    await outbox.transaction((tx) => save(tx, one))
+    expect(await stored()).toEqual([])
+    expect(await written()).toEqual([1])
+    expect(one.pullEvents()).toHaveLength(1)
+  })
+
+  it('do not get here from a transaction beside this one', async () => {
+    const { outbox, save, beside, stored, written } = await open()
+    await outbox.transaction(() => beside((tx) => save(tx, row(1).happened('beside'))))
+    expect(await stored()).toEqual([])
+    expect(await written()).toEqual([1])
+  })
+})
+
+describe('the flush of MikroORM before the commit', () => {
+  it('is part of the transaction of the outbox', async () => {
+    const database = await openDatabase('postgres')
+    const { outbox, close } = await onMikroOrm(database, true)
+    outbox.onAny(() => undefined)
+    await outbox.start()
+    onTestFinished(async () => {
+      await outbox.close()
+      await close()
+      await database.dispose()
+    })
+    await outbox.transaction(async (em) => void em.persist(row(1).happened('late')))
+    const { deliveries } = await outbox.inspect.list({ limit: 10 })
+    expect(deliveries.map(({ type }) => type)).toEqual(['late'])
+    // What it refuses is the error, as it is, and not a COMMIT that nobody knows about.
+    const broken = outbox.transaction(async (em) => void em.persist(row('x' as never)))
+    await expect(broken).rejects.not.toMatchObject({ code: expect.stringMatching(/^POSTHASTE_COMMIT/) })
+    expect(await database.numbers()).toEqual([1])
+  })
+})

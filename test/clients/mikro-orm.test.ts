@@ -1,0 +1,3 @@
+import { testClient } from './run.ts'
+
+testClient('mikro-orm')
