@@ -202,6 +202,31 @@ describe('the reconciler', () => {
     const { events } = await registry.findUnreconciled('beta', 10)
     expect(events.map(({ id }) => id)).toContain(missed.event.id)
   })
+
+  it('what an older publisher stores while a pattern is declared is not passed over by the reconciler', async () => {
+    const { t } = world
+    const { registry } = t.store
+    const { version } = await registry.declare([{ name: 'alpha', patterns: ['a.*'] }])
+    // The declaration has the position from which the new pattern counts, and waits for a lane of beta.
+    await world.hand.query(`BEGIN; INSERT INTO ${world.schema}.lanes (destination, lane) VALUES ('beta', 0)`)
+    const declared = registry.declare([
+      { name: 'alpha', patterns: ['a.*', 'b.*'] },
+      { name: 'beta', patterns: ['c.*'] },
+    ])
+    await untilBlocking(world.url, world.hand)
+    const missed = t.event({ routesVersion: version, type: 'b.stored' })
+    await t.insert({ events: [missed] })
+    const look = async () => {
+      const { events, scannedTo } = await registry.findUnreconciled('alpha', 10)
+      await registry.reconcile('alpha', [], scannedTo)
+      return events.map(({ id }) => id)
+    }
+    const first = look()
+    await untilWaiting(world, 2)
+    await world.hand.query('ROLLBACK')
+    await declared
+    expect([...(await first), ...(await look())]).toEqual([missed.id])
+  })
 })
 
 describe('cleaning', () => {
