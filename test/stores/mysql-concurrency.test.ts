@@ -347,6 +347,19 @@ VALUES (${hex(missed)}, 'b.stored', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTE
     expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(true)
   })
 
+  it('a process that is suspended in a transaction of the store keeps its locks for seconds, not for ever', async () => {
+    const connectionString = serverUrl(server)
+    const database = new MysqlDatabase(resolveMysqlOptions({ connectionString }))
+    await database.open(testContext())
+    const seconds = `SELECT @@SESSION.wait_timeout`
+    const [usual, inside] = [await database.rows(seconds), await database.transaction((c) => c.rows(seconds))]
+    expect(Number(inside[0]?.[0])).toBe(10)
+    expect(await database.rows(seconds)).toEqual(usual)
+    await expect(database.transaction((c) => c.rows('SELECT nothing'))).rejects.toThrow()
+    expect(await database.rows(seconds)).toEqual(usual)
+    await database.close()
+  })
+
   it('a process that is suspended after such a failure keeps its locks for seconds, not for ever', async () => {
     const { t } = world
     const worker = await t.worker()

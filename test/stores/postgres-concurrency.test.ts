@@ -1,9 +1,12 @@
 /** What only shows when two do something at once: fences, holders of a key, lanes. Every wait is a lock that somebody has. */
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { PostgresDatabase } from '../../src/stores/postgres/database.ts'
+import { resolvePostgresOptions } from '../../src/stores/postgres/options.ts'
 import { OPERATOR } from '../../src/testing/suites/store-fixture.ts'
 import { createWorld, untilBlocking, untilWaiting, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
+import { testContext } from './sqlite-files.ts'
 
 let world: World
 
@@ -93,6 +96,18 @@ describe('fences', () => {
   })
 })
 
+describe('a transaction in which the server waits for the store', () => {
+  it('ends within seconds when the process is suspended, because others wait for its locks', async () => {
+    const database = new PostgresDatabase(resolvePostgresOptions({ connectionString: world.url }))
+    await database.open(testContext())
+    const timeout = await database.transaction((session) =>
+      session.rows('SHOW idle_in_transaction_session_timeout'),
+    )
+    expect(timeout).toEqual([['10s']])
+    await database.close()
+  })
+})
+
 describe('holders of a key', () => {
   it('what is held while its holder is settled goes on with it', async () => {
     const { t } = world
@@ -179,29 +194,6 @@ describe('declarations', () => {
     const { events } = await registry.findUnreconciled('beta', 10)
     expect([...unrouted.map(({ eventId }) => eventId), ...events.map(({ id }) => id)]).toEqual([event.id])
   })
-})
-
-describe('the reconciler', () => {
-  it('does not pass an open transaction, not even the newest one', async () => {
-    const { t } = world
-    const { registry } = t.store
-    await t.declare('alpha')
-    await t.declare('beta')
-    // The one that commits is older than the open one, but its position is behind that one's.
-    const [older, open] = [await t.begin(), await t.begin()]
-    const [seen, missed] = [t.prepare({ routesVersion: 1 }), t.prepare({ routesVersion: 1 })]
-    await (older.tx as pg.ClientBase).query('SELECT pg_current_xact_id()')
-    await t.publishIn(open.tx, missed)
-    await t.publishIn(older.tx, seen)
-    await older.commit()
-    for (let round = 0; round < 3; round++) {
-      const { scannedTo } = await registry.findUnreconciled('beta', 10)
-      await registry.reconcile('beta', [], scannedTo)
-    }
-    await open.commit()
-    const { events } = await registry.findUnreconciled('beta', 10)
-    expect(events.map(({ id }) => id)).toContain(missed.event.id)
-  })
 
   it('what an older publisher stores while a pattern is declared is not passed over by the reconciler', async () => {
     const { t } = world
@@ -226,6 +218,29 @@ describe('the reconciler', () => {
     await world.hand.query('ROLLBACK')
     await declared
     expect([...(await first), ...(await look())]).toEqual([missed.id])
+  })
+})
+
+describe('the reconciler', () => {
+  it('does not pass an open transaction, not even the newest one', async () => {
+    const { t } = world
+    const { registry } = t.store
+    await t.declare('alpha')
+    await t.declare('beta')
+    // The one that commits is older than the open one, but its position is behind that one's.
+    const [older, open] = [await t.begin(), await t.begin()]
+    const [seen, missed] = [t.prepare({ routesVersion: 1 }), t.prepare({ routesVersion: 1 })]
+    await (older.tx as pg.ClientBase).query('SELECT pg_current_xact_id()')
+    await t.publishIn(open.tx, missed)
+    await t.publishIn(older.tx, seen)
+    await older.commit()
+    for (let round = 0; round < 3; round++) {
+      const { scannedTo } = await registry.findUnreconciled('beta', 10)
+      await registry.reconcile('beta', [], scannedTo)
+    }
+    await open.commit()
+    const { events } = await registry.findUnreconciled('beta', 10)
+    expect(events.map(({ id }) => id)).toContain(missed.event.id)
   })
 })
 
