@@ -133,6 +133,8 @@ export class Lanes {
 
   /** One round: renew when it is time, survey, take and give up. Rounds never overlap. */
   beat(): Promise<void> {
+    // Whoever was still starting takes no lanes after the end: nobody would give them back.
+    if (this.#stopped) return this.#round ?? Promise.resolve()
     this.#round ??= this.#beat().finally(() => {
       this.#round = null
     })
