@@ -243,11 +243,25 @@ export class DestinationFlow {
     this.poller.rewind()
   }
 
+  /** Something of this lane is claimed, in flight or unsettled. */
+  isUnderWay(lane: number): boolean {
+    return this.#pendingLanes.has(lane) || this.dispatcher.queues.isUnderWay(lane)
+  }
+
   /** Something of this lane is queued, claimed, in flight or unsettled. Queued ones are let go on the spot. */
   isBusy(lane: number): boolean {
-    if (this.#claimingLanes.has(lane)) return true
-    this.dispatcher.dropQueued((delivery) => delivery.lane === lane && delivery.right.kind === 'lane')
-    return this.dispatcher.queues.some((delivery) => delivery.lane === lane && delivery.right.kind === 'lane')
+    const isOfIt = (delivery: Delivery): boolean => delivery.lane === lane && !isHot(delivery)
+    if (!this.#pendingLanes.has(lane)) this.#letGoQueued(isOfIt)
+    return this.#pendingLanes.has(lane) || this.dispatcher.queues.some(isOfIt)
+  }
+
+  /** The row of a suspect carries a token, which the next owner of its lane would take for a second suspicion. */
+  #letGoQueued(leaves: (delivery: Delivery) => boolean): void {
+    for (const delivery of this.dispatcher.dropQueued(leaves)) {
+      if (!delivery.suspected) continue
+      this.#laneBegins(delivery.lane)
+      this.dispatcher.settleUnsent(delivery, { kind: 'released' }, () => this.#laneEnds(delivery.lane))
+    }
   }
 
   // --------------------------------------------------------------------------------------- endings

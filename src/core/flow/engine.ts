@@ -107,6 +107,7 @@ export class Engine implements HotIntake {
           for (const flow of this.#flows.values()) flow.fenced(workerId)
         },
         isBusy: (destination, lane) => this.#flows.get(destination)?.isBusy(lane) ?? false,
+        isUnderWay: (destination, lane) => this.#flows.get(destination)?.isUnderWay(lane) ?? false,
         renewed: () => void this.#routes.refresh(store.registry),
       },
     )
