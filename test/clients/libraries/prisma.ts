@@ -16,7 +16,7 @@ import type { OpenLibrary } from '../library.ts'
 
 interface Tx extends PrismaTransaction, PrismaDatabase<Tx> {}
 
-interface Client extends Tx {
+export interface Client extends Tx {
   $disconnect(): Promise<void>
 }
 
@@ -79,9 +79,13 @@ const adapterFor = ({ name, url }: TestDatabase): unknown => {
   })
 }
 
-export const openPrisma = async (database: TestDatabase): Promise<OpenLibrary<Tx>> => {
+export const prismaOn = async (database: TestDatabase): Promise<Client> => {
   const { PrismaClient } = await clientFor(PROVIDERS[database.name as keyof typeof PROVIDERS])
-  const prisma = new PrismaClient({ adapter: adapterFor(database) })
+  return new PrismaClient({ adapter: adapterFor(database) })
+}
+
+export const openPrisma = async (database: TestDatabase): Promise<OpenLibrary<Tx>> => {
+  const prisma = await prismaOn(database)
   return {
     transactions: prismaTransactions<Tx>(prisma, { timeout: 20_000, maxWait: 20_000 }),
     exec: async (tx, sql) => await tx.$executeRawUnsafe(sql),
