@@ -145,6 +145,21 @@ describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writ
     },
   )
 
+  it('are not published when a nested one of the outbox ended well in one of the library that is undone', async () => {
+    const { outbox, save, nested, stored, written } = await open()
+    const both = row(1)
+    await outbox.transaction(async (tx) => {
+      await save(tx, both)
+      await nested(tx, async (inner) => {
+        await outbox.transaction((innermost) => save(innermost, row(2).happened('undone')))
+        throw new Error('undo')
+      }).catch(() => undefined)
+      both.happened('kept')
+    })
+    expect(await stored()).toEqual(['kept'])
+    expect(await written()).toEqual([1])
+  })
+
   it('stay where they are unless that was asked for', async () => {
     const { outbox, save, stored, written } = await open(false)
     const one = row(1).happened('a')
