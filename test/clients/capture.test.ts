@@ -60,7 +60,7 @@ const onMikroOrm = async (database: TestDatabase, capture: boolean, forceConstru
       )
     },
     close: () => orm.close(),
-    load: (em, n) => em.findOneOrFail(Row, n),
+    load: (em, n) => em.findOneOrFail(Row, { n }),
     exec: (em, sql) => (em as unknown as SqlEntityManager).execute(sql),
   }
   return library
