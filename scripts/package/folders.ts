@@ -1,0 +1,119 @@
+/**
+ * An empty project for one data layer: the packed package as a user would have it, what the layer needs, and nothing
+ * else. Packages come from what is installed here, as links; Node and the compiler are told to look at the links and
+ * not at where they lead, so that nothing else is found.
+ */
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { ROOT } from '../run.ts'
+import { type Layer, programOf } from './layers.ts'
+
+interface Locked {
+  readonly dependencies?: Readonly<Record<string, string>>
+  readonly optionalDependencies?: Readonly<Record<string, string>>
+  readonly peerDependencies?: Readonly<Record<string, string>>
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
+}
+
+type Lockfile = Readonly<Record<string, Locked>>
+
+const lockfileOf = (home: string): Lockfile =>
+  (JSON.parse(readFileSync(join(home, 'package-lock.json'), 'utf8')) as { readonly packages: Lockfile }).packages
+
+/** Better-sqlite3 is installed there, because it is not for the lowest Node. */
+const NODES = join(ROOT, 'test', 'nodes')
+
+/** Where Node would find `name` from the package at `from`; the lockfile's paths are those of the folders. */
+const locate = (lockfile: Lockfile, from: string, name: string): string | null => {
+  for (let at = from; ; at = at.slice(0, Math.max(0, at.lastIndexOf('node_modules/') - 1))) {
+    const candidate = `${at === '' ? '' : `${at}/`}node_modules/${name}`
+    if (candidate in lockfile) return candidate
+    if (at === '') return null
+  }
+}
+
+const neededBy = (entry: Locked): string[] => [
+  ...Object.keys(entry.dependencies ?? {}),
+  ...Object.keys(entry.optionalDependencies ?? {}),
+  ...Object.keys(entry.peerDependencies ?? {}).filter((name) => !entry.peerDependenciesMeta?.[name]?.optional),
+]
+
+/** These packages and everything that they need, as paths of the lockfile. */
+const closure = (lockfile: Lockfile, names: readonly string[]): ReadonlySet<string> => {
+  const found = new Set<string>()
+  const todo = names.map((name) => ({ from: '', name }))
+  for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
+    const path = locate(lockfile, next.from, next.name)
+    if (path === null || found.has(path)) continue
+    found.add(path)
+    for (const name of neededBy(lockfile[path] ?? {})) todo.push({ from: path, name })
+  }
+  return found
+}
+
+const link = (home: string, source: string, path: string): void => {
+  const target = join(home, path)
+  // Those of other processors are in the lockfile and not in the folder; what lies inside of another comes with it.
+  if (path.lastIndexOf('node_modules/') > 0 || existsSync(target) || !existsSync(join(source, path))) return
+  mkdirSync(dirname(target), { recursive: true })
+  symlinkSync(join(source, path), target)
+}
+
+export const unpack = (home: string, tarball: string): void => {
+  const target = join(home, 'node_modules', 'posthaste')
+  mkdirSync(target, { recursive: true })
+  execFileSync('tar', ['-xzf', tarball, '-C', target, '--strip-components=1'])
+  writeFileSync(join(home, 'package.json'), '{ "private": true }')
+}
+
+const PRISMA_SCHEMA = `generator client {
+  provider = "prisma-client-js"
+  output   = "./generated"
+}
+
+datasource db {
+  provider = "postgresql"
+}
+
+model Order {
+  id Int @id
+}
+`
+
+const generatePrisma = (home: string): void => {
+  writeFileSync(join(home, 'schema.prisma'), PRISMA_SCHEMA)
+  const manifest = createRequire(import.meta.url).resolve('prisma/package.json')
+  execFileSync(process.execPath, [join(dirname(manifest), 'build', 'index.js'), 'generate', '--schema', 'schema.prisma'], {
+    cwd: home,
+    stdio: ['ignore', 'ignore', 'inherit'],
+    // It would download an engine of the migrations, which generating does not use.
+    env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, PRISMA_HIDE_UPDATE_MESSAGE: '1' },
+  })
+}
+
+const RUNNER = `import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
+const [, , url, name] = process.argv
+const forms = { esm: () => import('./main.mjs'), cjs: () => createRequire(import.meta.url)('./main.cjs') }
+for (const [form, load] of Object.entries(forms)) {
+  const { run } = await load()
+  const place = { url, name: name + '_' + form }
+  assert.equal(await run(place), place.name)
+}
+`
+
+/** Everything but the compiled program. */
+export const furnish = (home: string, layer: Layer, tarball: string): void => {
+  unpack(home, tarball)
+  const { packages, types = [], name } = layer
+  for (const source of [ROOT, NODES]) {
+    const lockfile = lockfileOf(source)
+    for (const path of closure(lockfile, [...packages, ...types, '@types/node'])) link(home, source, path)
+  }
+  if (name === 'prisma') generatePrisma(home)
+  if (name === 'node-sqlite') copyFileSync(join(NODES, 'node-sqlite.d.ts'), join(home, 'node-sqlite.d.ts'))
+  for (const extension of ['mts', 'cts']) writeFileSync(join(home, `main.${extension}`), programOf(layer))
+  writeFileSync(join(home, 'runner.mjs'), RUNNER)
+}
