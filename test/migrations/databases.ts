@@ -12,6 +12,7 @@ import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { TABLE_NAMES } from '../../src/stores/sql/identifiers.ts'
 import { serverUrl } from '../stores/servers.ts'
 import { testFolder } from '../stores/sqlite-files.ts'
+import { until } from '../stores/until.ts'
 
 export type DatabaseName = 'postgres' | 'mariadb' | 'sqlite'
 
@@ -54,9 +55,9 @@ const emptyPostgres = async (): Promise<EmptyDatabase> => {
   const hand = new pg.Pool({ connectionString: url, max: 1 })
   const tables = async (condition: string): Promise<string[]> => {
     const { rows } = await hand.query<{ name: string }>(
-      `SELECT table_name AS name FROM information_schema.tables WHERE table_schema ${condition} ORDER BY 1 COLLATE "C"`,
+      `SELECT table_name AS name FROM information_schema.tables WHERE table_schema ${condition}`,
     )
-    return rows.map((row) => row.name)
+    return rows.map((row) => row.name).sort()
   }
   return {
     name: 'postgres',
@@ -68,7 +69,12 @@ const emptyPostgres = async (): Promise<EmptyDatabase> => {
     count: async (table) => Number((await hand.query(`SELECT count(*) AS n FROM ${table}`)).rows[0].n),
     dispose: async () => {
       await hand.end()
-      await admin.query(`DROP DATABASE ${name} WITH (FORCE)`)
+      // Pools end before their connections do.
+      await until('nobody is connected', async () => {
+        const { rows } = await admin.query('SELECT 1 FROM pg_stat_activity WHERE datname = $1', [name])
+        return rows.length === 0
+      })
+      await admin.query(`DROP DATABASE ${name}`)
       await admin.end()
     },
   }

@@ -28,6 +28,7 @@ const open = async (
     ...where,
     entities: [Order],
     extensions: [Migrator],
+    logger: () => undefined,
     migrations: { migrationsList: [migration], snapshot: false },
     ...(schemaGenerator === undefined ? {} : { schemaGenerator }),
   }

@@ -12,18 +12,18 @@ const FILE = '20261115130000-outbox.ts'
 
 describeTool('Sequelize', ['postgres', 'mariadb'], async (database, folder) => {
   const { up, down } = await importOfPage<MigrationFile>(folder, FILE, database)
-  const statements: string[] = []
-  const sequelize = new Sequelize(database.url, {
-    dialect: database.storeName as 'postgres' | 'mysql',
-    logging: (sql) => statements.push(sql),
-  })
-  sequelize.define('Order', { id: { type: DataTypes.INTEGER, primaryKey: true } }, { tableName: 'orders' })
-  const queries = sequelize.getQueryInterface()
+  const dialect = database.storeName as 'postgres' | 'mysql'
+  // As with sequelize-cli, what migrates knows no models, and the application knows no migrations.
+  const migrating = new Sequelize(database.url, { dialect, logging: false })
+  const queries = migrating.getQueryInterface()
   const umzug = new Umzug({
     migrations: [{ name: FILE, up: () => up(queries), down: () => down(queries) }],
-    storage: new SequelizeStorage({ sequelize }),
+    storage: new SequelizeStorage({ sequelize: migrating }),
     logger: undefined,
   })
+  const statements: string[] = []
+  const sequelize = new Sequelize(database.url, { dialect, logging: (sql) => statements.push(sql) })
+  sequelize.define('Order', { id: { type: DataTypes.INTEGER, primaryKey: true } }, { tableName: 'orders' })
   return {
     migrate: async () => (await umzug.up()).map(({ name }) => name),
     synchronize: () => sequelize.sync({ alter: true }),
@@ -35,6 +35,9 @@ describeTool('Sequelize', ['postgres', 'mariadb'], async (database, folder) => {
       return statements.join('\n')
     },
     rollBack: () => umzug.down(),
-    close: () => sequelize.close(),
+    close: async () => {
+      await sequelize.close()
+      await migrating.close()
+    },
   }
 })

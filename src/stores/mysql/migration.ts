@@ -1,7 +1,7 @@
 /** Our migrations as statements, for the migration files of other tools. Nothing is connected to. */
 import { refuseUnknown } from '../../core/model/index.ts'
 import { TABLE_NAMES } from '../sql/identifiers.ts'
-import { type MigrationRange, migrationsWithin, splitStatements } from '../sql/migration-statements.ts'
+import { type MigrationRange, migrationsWithin, statementsOf } from '../sql/migration-statements.ts'
 import { checkLayout } from '../sql/options.ts'
 import { type MysqlUrlOptions, resolvePrefix } from './options.ts'
 import { ALL, textOfMigration } from './schema.ts'
@@ -12,7 +12,13 @@ export type MysqlRemovalOptions = Pick<MysqlUrlOptions, 'prefix'>
 
 export interface MysqlMigrationOptions extends MigrationRange, Pick<MysqlUrlOptions, 'prefix' | 'layout'> {}
 
-const NAMES: ReadonlySet<string> = new Set<keyof MysqlMigrationOptions>(['to', 'from', 'prefix', 'layout'])
+const NAMES: ReadonlySet<string> = new Set<keyof MysqlMigrationOptions>([
+  'to',
+  'from',
+  'view',
+  'prefix',
+  'layout',
+])
 const REMOVAL_NAMES: ReadonlySet<string> = new Set<keyof MysqlRemovalOptions>(['prefix'])
 
 /** The statements that lead from one version of the tables to another; each ends with its semicolon. */
@@ -21,9 +27,10 @@ export const mysqlMigration = (options: MysqlMigrationOptions): readonly string[
   const t = mysqlTables(resolvePrefix(options.prefix))
   // Only the tail: the maintainer makes the partitions, whatever they hold.
   const form = { layout: checkLayout(options.layout), period: 'day' } as const
-  return migrationsWithin(ALL, options).flatMap((migration) =>
-    splitStatements(`${textOfMigration(form, t, migration, null)};`),
+  const scripts = migrationsWithin(ALL, options).map(
+    (migration) => `${textOfMigration(form, t, migration, null)};`,
   )
+  return statementsOf(scripts, options)
 }
 
 /** The statements that remove everything again, with all events. */

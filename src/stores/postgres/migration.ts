@@ -1,7 +1,7 @@
 /** Our migrations as statements, for the migration files of other tools. Nothing is connected to. */
 import { refuseUnknown } from '../../core/model/index.ts'
 import { TABLE_NAMES } from '../sql/identifiers.ts'
-import { type MigrationRange, migrationsWithin, splitStatements } from '../sql/migration-statements.ts'
+import { type MigrationRange, migrationsWithin, statementsOf } from '../sql/migration-statements.ts'
 import { renderMigration } from '../sql/migrator.ts'
 import { checkLayout } from '../sql/options.ts'
 import { type PostgresUrlOptions, resolveNames } from './options.ts'
@@ -18,6 +18,7 @@ export interface PostgresMigrationOptions
 const NAMES: ReadonlySet<string> = new Set<keyof PostgresMigrationOptions>([
   'to',
   'from',
+  'view',
   'schema',
   'prefix',
   'layout',
@@ -43,7 +44,7 @@ export const postgresMigration = (options: PostgresMigrationOptions): readonly s
   return [
     KEEP,
     ...(isFirst ? [`CREATE SCHEMA IF NOT EXISTS ${t.schema};`] : []),
-    ...scripts.flatMap(splitStatements),
+    ...statementsOf(scripts, options),
     GIVE_BACK,
   ]
 }

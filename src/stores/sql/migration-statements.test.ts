@@ -30,7 +30,7 @@ const ALL = {
 
 describe.each(Object.entries(ALL))('the statements of %s', (_, statements) => {
   it('are one each, and note their version', () => {
-    expect(statements.length).toBeGreaterThan(15)
+    expect(statements.length).toBeGreaterThan(12)
     for (const statement of statements) expect(splitStatements(statement)).toEqual([statement])
     expect(statements.filter((text) => text.startsWith('INSERT INTO') && /migrations\W/.test(text))).not.toEqual([])
   })
@@ -63,6 +63,7 @@ describe('a range of versions', () => {
     [{}, 'to must be a whole number from 1 to 2'],
     [{ from: 2, to: 2 }, 'from must be a whole number from 0 to 1'],
     [{ to: 2, shema: 'x' }, 'did you mean "schema"?'],
+    [{ to: 2, view: 'no' }, 'view must be true or false'],
     [{ to: 2, schema: 'x; y' }, 'schema must be'],
     [{ to: 2, schema: 'pg_toast' }, 'schema must not be'],
   ])('%j is refused', (options, message) => {
@@ -77,6 +78,16 @@ describe('a range of versions', () => {
     expect(() => postgresRemoval({ prefix: '1' })).toThrow('prefix must be')
     expect(() => mysqlRemoval({ prefix: '1' })).toThrow('prefix must be')
     expect(() => sqliteRemoval({ prefix: '1' })).toThrow('prefix must be')
+  })
+
+  it.each([
+    ['postgres', postgresMigration({ to: 2 }), postgresMigration({ to: 2, view: false })],
+    ['mysql', mysqlMigration({ to: 1 }), mysqlMigration({ to: 1, view: false })],
+    ['sqlite', sqliteMigration({ to: 1 }), sqliteMigration({ to: 1, view: false })],
+  ])('of %s can do without the view', (_, all, without) => {
+    const left = all.filter((text) => !without.includes(text))
+    expect(left).toEqual([expect.stringMatching(/^(--.*\n)*CREATE.*VIEW/)])
+    expect(all.filter((text) => / VIEW /.test(text))).toEqual(left)
   })
 
   it('has the names that are asked for', () => {
