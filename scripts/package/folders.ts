@@ -20,7 +20,8 @@ interface Locked {
 type Lockfile = Readonly<Record<string, Locked>>
 
 const lockfileOf = (home: string): Lockfile =>
-  (JSON.parse(readFileSync(join(home, 'package-lock.json'), 'utf8')) as { readonly packages: Lockfile }).packages
+  (JSON.parse(readFileSync(join(home, 'package-lock.json'), 'utf8')) as { readonly packages: Lockfile })
+    .packages
 
 /** Better-sqlite3 is installed there, because it is not for the lowest Node. */
 const NODES = join(ROOT, 'test', 'nodes')
@@ -37,7 +38,9 @@ const locate = (lockfile: Lockfile, from: string, name: string): string | null =
 const neededBy = (entry: Locked): string[] => [
   ...Object.keys(entry.dependencies ?? {}),
   ...Object.keys(entry.optionalDependencies ?? {}),
-  ...Object.keys(entry.peerDependencies ?? {}).filter((name) => !entry.peerDependenciesMeta?.[name]?.optional),
+  ...Object.keys(entry.peerDependencies ?? {}).filter(
+    (name) => !entry.peerDependenciesMeta?.[name]?.optional,
+  ),
 ]
 
 /** These packages and everything that they need, as paths of the lockfile. */
@@ -85,12 +88,16 @@ model Order {
 const generatePrisma = (home: string): void => {
   writeFileSync(join(home, 'schema.prisma'), PRISMA_SCHEMA)
   const manifest = createRequire(import.meta.url).resolve('prisma/package.json')
-  execFileSync(process.execPath, [join(dirname(manifest), 'build', 'index.js'), 'generate', '--schema', 'schema.prisma'], {
-    cwd: home,
-    stdio: ['ignore', 'ignore', 'inherit'],
-    // It would download an engine of the migrations, which generating does not use.
-    env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, PRISMA_HIDE_UPDATE_MESSAGE: '1' },
-  })
+  execFileSync(
+    process.execPath,
+    [join(dirname(manifest), 'build', 'index.js'), 'generate', '--schema', 'schema.prisma'],
+    {
+      cwd: home,
+      stdio: ['ignore', 'ignore', 'inherit'],
+      // It would download an engine of the migrations, which generating does not use.
+      env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, PRISMA_HIDE_UPDATE_MESSAGE: '1' },
+    },
+  )
 }
 
 const RUNNER = `import assert from 'node:assert/strict'

@@ -224,7 +224,11 @@ export const LAYERS: readonly Layer[] = [
     name: 'knex',
     packages: ['knex', 'pg'],
     database: 'postgres',
-    imports: ["import knex from 'knex'", "import { knexTransactions } from 'posthaste/clients/knex'", POSTGRES],
+    imports: [
+      "import knex from 'knex'",
+      "import { knexTransactions } from 'posthaste/clients/knex'",
+      POSTGRES,
+    ],
     open: [
       "const db = knex({ client: 'pg', connection: place.url })",
       ON_URL,
@@ -289,7 +293,12 @@ export const LAYERS: readonly Layer[] = [
 ]
 
 /** The same text is compiled as an ES module and as CommonJS. */
-export const programOf = ({ imports, open, use, close }: Layer): string => `import { createOutbox } from 'posthaste'
+export const programOf = ({
+  imports,
+  open,
+  use,
+  close,
+}: Layer): string => `import { createOutbox } from 'posthaste'
 ${imports.join('\n')}
 
 export const run = async (place: { url: string; name: string }): Promise<string> => {

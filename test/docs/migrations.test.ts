@@ -10,8 +10,7 @@ const { devDependencies } = JSON.parse(readPage('package.json')) as {
 
 describe('the page about migrations', () => {
   it.each(Object.entries(LATEST))('knows the version of %s', (store, version) => {
-    const [, said] =
-      new RegExp(`^\\| \`posthaste/${store}\` \\|[^|]*\\| (\\d+) \\|`, 'm').exec(page) ?? []
+    const [, said] = new RegExp(`^\\| \`posthaste/${store}\` \\|[^|]*\\| (\\d+) \\|`, 'm').exec(page) ?? []
     expect(Number(said)).toBe(version)
     const used = [...page.matchAll(new RegExp(`${store}Migration\\(\\{ to: (\\d+) \\}\\)`, 'g'))]
     expect([...new Set(used.map(([, to]) => Number(to)))]).toEqual(store === 'postgres' ? [version] : [])

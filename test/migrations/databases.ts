@@ -8,8 +8,8 @@ import type { Store } from '../../src/core/spi/index.ts'
 import { createOutbox } from '../../src/index.ts'
 import { mysqlStore } from '../../src/stores/mysql/index.ts'
 import { postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
-import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { TABLE_NAMES } from '../../src/stores/sql/identifiers.ts'
+import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { serverUrl } from '../stores/servers.ts'
 import { testFolder } from '../stores/sqlite-files.ts'
 import { until } from '../stores/until.ts'
@@ -43,7 +43,10 @@ const within = (url: string, database: string): string => {
 
 const PREFIX = 'outbox_'
 const ours = (names: readonly string[]): string[] =>
-  names.filter((name) => name.startsWith(PREFIX)).map((name) => name.slice(PREFIX.length)).sort()
+  names
+    .filter((name) => name.startsWith(PREFIX))
+    .map((name) => name.slice(PREFIX.length))
+    .sort()
 const theirs = (names: readonly string[]): string[] => names.filter((name) => !name.startsWith(PREFIX)).sort()
 
 const emptyPostgres = async (): Promise<EmptyDatabase> => {
@@ -87,7 +90,9 @@ const emptyMariadb = async (): Promise<EmptyDatabase> => {
   const hand = await mysql.createConnection({ uri: server, multipleStatements: true })
   await hand.query(`CREATE DATABASE ${name} CHARACTER SET utf8mb4; USE ${name}`)
   const tables = async (): Promise<string[]> => {
-    const [rows] = await hand.query('SELECT table_name AS name FROM information_schema.tables WHERE table_schema = database()')
+    const [rows] = await hand.query(
+      'SELECT table_name AS name FROM information_schema.tables WHERE table_schema = database()',
+    )
     return (rows as { name: string }[]).map((row) => row.name)
   }
   return {
@@ -110,13 +115,19 @@ const emptyMariadb = async (): Promise<EmptyDatabase> => {
 
 const emptySqlite = async (): Promise<EmptyDatabase> => {
   const folder = testFolder()
-  const hand = new Database(folder.file)
+  // Opened for each question, because a tool may want the file for itself.
+  const rows = (sql: string): Record<string, unknown>[] => {
+    const hand = new Database(folder.file)
+    try {
+      return hand.prepare(sql).all() as Record<string, unknown>[]
+    } finally {
+      hand.close()
+    }
+  }
   const tables = (): string[] =>
-    (
-      hand.prepare("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'").all() as {
-        name: string
-      }[]
-    ).map((row) => row.name)
+    rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'").map(
+      ({ name }) => String(name),
+    )
   return {
     name: 'sqlite',
     storeName: 'sqlite',
@@ -124,11 +135,8 @@ const emptySqlite = async (): Promise<EmptyDatabase> => {
     store: () => sqliteStore({ file: folder.file, driver: 'libsql' }) as Store<never, SqlExecutor>,
     present: async () => ours(tables()),
     others: async () => theirs(tables()),
-    count: async (table) => Number((hand.prepare(`SELECT count(*) AS n FROM ${table}`).get() as { n: unknown }).n),
-    dispose: async () => {
-      hand.close()
-      folder.remove()
-    },
+    count: async (table) => Number(rows(`SELECT count(*) AS n FROM ${table}`)[0]?.n),
+    dispose: async () => folder.remove(),
   }
 }
 

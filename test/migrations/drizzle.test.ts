@@ -42,7 +42,10 @@ interface Connection {
 const connect = async ({ name, url }: EmptyDatabase): Promise<Connection> => {
   if (name === 'postgres') {
     const pool = new pg.Pool({ connectionString: url })
-    return { migrate: (migrationsFolder) => migratePg(onPg(pool), { migrationsFolder }), close: () => pool.end() }
+    return {
+      migrate: (migrationsFolder) => migratePg(onPg(pool), { migrationsFolder }),
+      close: () => pool.end(),
+    }
   }
   if (name === 'mariadb') {
     const pool = mysql.createPool(url)

@@ -21,7 +21,10 @@ export const pageFolder = (): string => mkdtempSync(join(ROOT, '.cache', 'migrat
 /** The functions of another database in the place of PostgreSQL's, as the page says. */
 const translate = (code: string, store: 'mysql' | 'sqlite'): string =>
   code
-    .replaceAll(`postgresMigration({ to: ${LATEST.postgres} })`, `${store}Migration({ to: ${LATEST[store]} })`)
+    .replaceAll(
+      `postgresMigration({ to: ${LATEST.postgres} })`,
+      `${store}Migration({ to: ${LATEST[store]} })`,
+    )
     .replaceAll('postgresMigration', `${store}Migration`)
     .replaceAll('postgresRemoval', `${store}Removal`)
     .replaceAll('/stores/postgres/', `/stores/${store}/`)
@@ -41,5 +44,4 @@ export const importOfPage = async <Module>(
   folder: string,
   name: string,
   database: EmptyDatabase,
-): Promise<Module> =>
-  (await import(pathToFileURL(fileOfPage(folder, name, database)).href)) as Module
+): Promise<Module> => (await import(pathToFileURL(fileOfPage(folder, name, database)).href)) as Module

@@ -32,7 +32,9 @@ describe.each(Object.entries(ALL))('the statements of %s', (_, statements) => {
   it('are one each, and note their version', () => {
     expect(statements.length).toBeGreaterThan(12)
     for (const statement of statements) expect(splitStatements(statement)).toEqual([statement])
-    expect(statements.filter((text) => text.startsWith('INSERT INTO') && /migrations\W/.test(text))).not.toEqual([])
+    expect(
+      statements.filter((text) => text.startsWith('INSERT INTO') && /migrations\W/.test(text)),
+    ).not.toEqual([])
   })
 
   it('have nothing that a library takes for a place of a value', () => {

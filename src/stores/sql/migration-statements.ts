@@ -44,7 +44,10 @@ export const migrationsWithin = (
 }
 
 /** The statements of these scripts, with or without the view. */
-export const statementsOf = (scripts: readonly string[], { view = true }: MigrationRange): readonly string[] => {
+export const statementsOf = (
+  scripts: readonly string[],
+  { view = true }: MigrationRange,
+): readonly string[] => {
   if (typeof view !== 'boolean') refuse('view', view, 'must be true or false')
   const statements = scripts.flatMap(splitStatements)
   return view ? statements : statements.filter((statement) => !VIEW.test(statement))
