@@ -13,7 +13,7 @@ import { promisify } from 'node:util'
 import mysql from 'mysql2/promise'
 import pg from 'pg'
 import { pack } from './examples/kitchen.ts'
-import { compile } from './package/compile.ts'
+import { emit } from './package/compile.ts'
 import { furnish, unpack } from './package/folders.ts'
 import { LAYERS, type Layer } from './package/layers.ts'
 import { installNodes, lowestNode, type PackagedNode } from './packaged-nodes.ts'
@@ -62,14 +62,17 @@ interface Result {
   readonly error: string | null
 }
 
-const runOn = async ({ path }: PackagedNode, home: string, ...args: readonly string[]): Promise<void> => {
+const execute = async (program: string, args: readonly string[], cwd: string): Promise<void> => {
   try {
-    await promisify(execFile)(path, ['--preserve-symlinks', ...args], { cwd: home, timeout: 120_000 })
+    await promisify(execFile)(program, args, { cwd, timeout: 300_000 })
   } catch (error) {
     const { stderr, message } = error as { readonly stderr?: string; readonly message: string }
     throw new Error(stderr || message)
   }
 }
+
+const runOn = ({ path }: PackagedNode, home: string, ...args: readonly string[]): Promise<void> =>
+  execute(path, ['--preserve-symlinks', ...args], home)
 
 const tryCase = async ({ name, run }: Case): Promise<Result> => {
   const started = performance.now()
@@ -181,17 +184,13 @@ process.exitCode = await runCommand('test:package', HELP, SPEC, async (values) =
       const home = join(folder, layer.name)
       mkdirSync(home)
       furnish(home, layer, tarball)
+      emit(home)
       return home
     })
-    const types = await tryCase({
-      name: 'types',
-      run: async () => {
-        const problems = compile(homes)
-        if (problems.length > 0) throw new Error(problems.join('\n'))
-      },
-    })
     const plans = layers.map((layer) => planFor(layer, nodes, values.full, values.only !== undefined))
+    const checker = join(ROOT, 'scripts', 'package', 'check-types.ts')
     const cases = [
+      { name: 'types', run: () => execute('node', ['--import', 'tsx', checker, ...homes], ROOT) },
       ...nodes.map((node) => ({
         name: `alone on Node ${node.major}`,
         run: () => runOn(node, alone, 'smoke.mjs'),
@@ -210,7 +209,7 @@ process.exitCode = await runCommand('test:package', HELP, SPEC, async (values) =
         })),
       ),
     ]
-    const results = [types, ...(await tryAll(cases))]
+    const results = await tryAll(cases)
     const skipped = plans.flatMap((plan) => plan.skipped)
     for (const one of skipped) console.log(`not run: ${one.case}: ${one.reason}`)
     const failed = results.filter(({ ok }) => !ok).length

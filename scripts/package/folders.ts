@@ -93,17 +93,24 @@ const generatePrisma = (home: string): void => {
     [join(dirname(manifest), 'build', 'index.js'), 'generate', '--schema', 'schema.prisma'],
     {
       cwd: home,
-      stdio: ['ignore', 'ignore', 'inherit'],
+      stdio: 'ignore',
       // It would download an engine of the migrations, which generating does not use.
       env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, PRISMA_HIDE_UPDATE_MESSAGE: '1' },
     },
   )
 }
 
-const RUNNER = `import assert from 'node:assert/strict'
+/** First that no other library could be found, then the program in both forms. */
+const runnerFor = (present: readonly string[]): string => `import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
+const require = createRequire(import.meta.url)
+const inside = createRequire(require.resolve('posthaste/package.json'))
+const present = ${JSON.stringify(present)}
+for (const name of Object.keys(inside('./package.json').peerDependencies)) {
+  if (!present.includes(name)) assert.throws(() => inside.resolve(name), { code: 'MODULE_NOT_FOUND' })
+}
 const [, , url, name] = process.argv
-const forms = { esm: () => import('./main.mjs'), cjs: () => createRequire(import.meta.url)('./main.cjs') }
+const forms = { esm: () => import('./main.mjs'), cjs: () => require('./main.cjs') }
 for (const [form, load] of Object.entries(forms)) {
   const { run } = await load()
   const place = { url, name: name + '_' + form }
@@ -115,12 +122,14 @@ for (const [form, load] of Object.entries(forms)) {
 export const furnish = (home: string, layer: Layer, tarball: string): void => {
   unpack(home, tarball)
   const { packages, types = [], name } = layer
+  const present: string[] = []
   for (const source of [ROOT, NODES]) {
-    const lockfile = lockfileOf(source)
-    for (const path of closure(lockfile, [...packages, ...types, '@types/node'])) link(home, source, path)
+    const paths = closure(lockfileOf(source), [...packages, ...types, '@types/node'])
+    for (const path of paths) link(home, source, path)
+    present.push(...[...paths].map((path) => path.replace(/^node_modules\//, '')))
   }
   if (name === 'prisma') generatePrisma(home)
   if (name === 'node-sqlite') copyFileSync(join(NODES, 'node-sqlite.d.ts'), join(home, 'node-sqlite.d.ts'))
   for (const extension of ['mts', 'cts']) writeFileSync(join(home, `main.${extension}`), programOf(layer))
-  writeFileSync(join(home, 'runner.mjs'), RUNNER)
+  writeFileSync(join(home, 'runner.mjs'), runnerFor(present))
 }
