@@ -180,13 +180,14 @@ process.exitCode = await runCommand('test:package', HELP, SPEC, async (values) =
     const alone = join(folder, 'alone')
     unpack(alone, tarball)
     copyFileSync(join(ROOT, 'scripts', 'smoke.mjs'), join(alone, 'smoke.mjs'))
-    const homes = layers.map((layer) => {
+    const homes: string[] = []
+    for (const layer of layers) {
       const home = join(folder, layer.name)
       mkdirSync(home)
-      furnish(home, layer, tarball)
+      await furnish(home, layer, tarball)
       emit(home)
-      return home
-    })
+      homes.push(home)
+    }
     const plans = layers.map((layer) => planFor(layer, nodes, values.full, values.only !== undefined))
     const checker = join(ROOT, 'scripts', 'package', 'check-types.ts')
     const cases = [

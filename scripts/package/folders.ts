@@ -5,8 +5,8 @@
  */
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { generatePrisma } from '../prisma.ts'
 import { ROOT } from '../run.ts'
 import { type Layer, programOf } from './layers.ts'
 
@@ -85,24 +85,8 @@ model Order {
 }
 `
 
-const generatePrisma = (home: string): void => {
-  writeFileSync(join(home, 'schema.prisma'), PRISMA_SCHEMA)
-  const manifest = createRequire(import.meta.url).resolve('prisma/package.json')
-  execFileSync(
-    process.execPath,
-    [join(dirname(manifest), 'build', 'index.js'), 'generate', '--schema', 'schema.prisma'],
-    {
-      cwd: home,
-      stdio: 'ignore',
-      // It would download an engine of the migrations, which generating does not use.
-      env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, PRISMA_HIDE_UPDATE_MESSAGE: '1' },
-    },
-  )
-}
-
 /** First that no other library could be found, then the program in both forms. */
 const runnerFor = (present: readonly string[]): string => `import assert from 'node:assert/strict'
-import { createRequire } from 'node:module'
 const require = createRequire(import.meta.url)
 const inside = createRequire(require.resolve('posthaste/package.json'))
 const present = ${JSON.stringify(present)}
@@ -119,7 +103,7 @@ for (const [form, load] of Object.entries(forms)) {
 `
 
 /** Everything but the compiled program. */
-export const furnish = (home: string, layer: Layer, tarball: string): void => {
+export const furnish = async (home: string, layer: Layer, tarball: string): Promise<void> => {
   unpack(home, tarball)
   const { packages, types = [], name } = layer
   const present: string[] = []
@@ -128,7 +112,10 @@ export const furnish = (home: string, layer: Layer, tarball: string): void => {
     for (const path of paths) link(home, source, path)
     present.push(...[...paths].map((path) => path.replace(/^node_modules\//, '')))
   }
-  if (name === 'prisma') generatePrisma(home)
+  if (name === 'prisma') {
+    writeFileSync(join(home, 'schema.prisma'), PRISMA_SCHEMA)
+    await generatePrisma(home)
+  }
   if (name === 'node-sqlite') copyFileSync(join(NODES, 'node-sqlite.d.ts'), join(home, 'node-sqlite.d.ts'))
   for (const extension of ['mts', 'cts']) writeFileSync(join(home, `main.${extension}`), programOf(layer))
   writeFileSync(join(home, 'runner.mjs'), runnerFor(present))
