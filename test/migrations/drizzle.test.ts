@@ -68,14 +68,14 @@ const compareUnfiltered = async ({ url }: EmptyDatabase): Promise<string> => {
 }
 
 describeTool('Drizzle', ['postgres', 'mariadb', 'sqlite'], async (database, folder) => {
-  const script = fileOfPage(folder, 'drizzle-outbox.ts', database)
+  const script = await fileOfPage(folder, 'drizzle-outbox.ts', database)
   const home = dirname(script)
   const hasView = database.name !== 'sqlite'
   if (!hasView) {
     const text = readFileSync(script, 'utf8')
     writeFileSync(script, text.replace('({ to: 1 })', '({ to: 1, view: false })'))
   }
-  const config = readFileSync(fileOfPage(folder, 'drizzle.config.ts', database), 'utf8')
+  const config = readFileSync(await fileOfPage(folder, 'drizzle.config.ts', database), 'utf8')
   const dialect = database.storeName === 'postgres' ? 'postgresql' : database.storeName
   writeFileSync(join(home, 'project.config.ts'), config.replace("'postgresql'", `'${dialect}'`))
   writeFileSync(join(home, 'schema.ts'), SCHEMAS[database.storeName])

@@ -1,22 +1,17 @@
 /** The files that docs/migrations.md shows, for the database that they were written for and for the others. */
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { migrations as mysql } from '../../src/stores/mysql/migrations/migrations.generated.ts'
 import { migrations as postgres } from '../../src/stores/postgres/migrations/migrations.generated.ts'
 import { migrations as sqlite } from '../../src/stores/sqlite/migrations/migrations.generated.ts'
-import { ROOT, writeExamples } from '../docs/code-blocks.ts'
+import { writePage } from '../docs/code-blocks.ts'
 import type { EmptyDatabase } from './databases.ts'
 
 export const PAGE = 'docs/migrations.md'
 
 /** What the tables have today, by the subpath. */
 export const LATEST = { postgres: postgres.length, mysql: mysql.length, sqlite: sqlite.length } as const
-
-mkdirSync(join(ROOT, '.cache'), { recursive: true })
-
-/** In the project, so that packages are found. */
-export const pageFolder = (): string => mkdtempSync(join(ROOT, '.cache', 'migrations-'))
 
 /** The functions of another database in the place of PostgreSQL's, as the page says. */
 const translate = (code: string, store: 'mysql' | 'sqlite'): string =>
@@ -30,8 +25,8 @@ const translate = (code: string, store: 'mysql' | 'sqlite'): string =>
     .replaceAll('/stores/postgres/', `/stores/${store}/`)
 
 /** Where the file of this name is, as it would be written for this database. */
-export const fileOfPage = (folder: string, name: string, database: EmptyDatabase): string => {
-  const found = writeExamples(folder).find(({ page, file }) => page === PAGE && basename(file) === name)
+export const fileOfPage = async (folder: string, name: string, database: EmptyDatabase): Promise<string> => {
+  const found = (await writePage(PAGE, folder)).find(({ file }) => basename(file) === name)
   if (found === undefined) throw new Error(`${PAGE} has no ${name}`)
   const { storeName } = database
   if (storeName === 'postgres') return found.file
@@ -44,4 +39,4 @@ export const importOfPage = async <Module>(
   folder: string,
   name: string,
   database: EmptyDatabase,
-): Promise<Module> => (await import(pathToFileURL(fileOfPage(folder, name, database)).href)) as Module
+): Promise<Module> => (await import(pathToFileURL(await fileOfPage(folder, name, database)).href)) as Module

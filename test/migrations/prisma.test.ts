@@ -30,7 +30,7 @@ interface Page {
 const NOTHING = { externalTables: [], externalEnums: [] }
 
 describeTool('Prisma', ['postgres', 'sqlite'], async (database, folder) => {
-  const script = fileOfPage(folder, 'prisma-outbox.ts', database)
+  const script = await fileOfPage(folder, 'prisma-outbox.ts', database)
   const config = (await importOfPage<Page>(folder, 'prisma.config.ts', database)).default
   const file = join(dirname(script), MIGRATION, 'migration.sql')
   mkdirSync(dirname(file))

@@ -1,6 +1,7 @@
 /** What every tool has to do with the file that docs/migrations.md gives it. */
 import { rmSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
+import { newFolder } from '../docs/code-blocks.ts'
 import {
   COMPLETE,
   type DatabaseName,
@@ -9,7 +10,6 @@ import {
   expectDelivery,
   expectNoTables,
 } from './databases.ts'
-import { pageFolder } from './page.ts'
 
 export interface Tool {
   /** Runs what it has not run yet, and says what that was. */
@@ -43,7 +43,7 @@ export const describeTool = (name: string, databases: readonly DatabaseName[], o
       async (which) => {
         const database = await emptyDatabase(which)
         closing.push(() => database.dispose())
-        const folder = pageFolder()
+        const folder = newFolder()
         closing.push(() => rmSync(folder, { recursive: true, force: true }))
         await expectNoTables(database)
         const tool = await open(database, folder)
