@@ -87,6 +87,7 @@ model Order {
 
 /** First that no other library could be found, then the program in both forms. */
 const runnerFor = (present: readonly string[]): string => `import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
 const require = createRequire(import.meta.url)
 const inside = createRequire(require.resolve('posthaste/package.json'))
 const present = ${JSON.stringify(present)}
