@@ -6,6 +6,7 @@ const config: KnipConfig = {
   entry: [
     ...Object.values(entries),
     'scripts/*.{ts,mjs}',
+    'scripts/package/check-types.ts',
     'scripts/services/{index,main}.ts',
     'demo/**/*.ts',
     'bench/**/*.ts',

@@ -65,7 +65,7 @@ const IMPORT = /(from|import)(\s+)'posthaste((?:\/[\w/-]+)?)'/g
 
 /** A block that begins with `// name.ts` is that file, and other blocks of its page may import it. */
 const nameOf = (block: CodeBlock): string =>
-  /^\/\/ ([\w-]+\.ts)\n/.exec(block.code)?.[1] ?? `line-${block.line}.ts`
+  /^\/\/ ([\w.-]+\.ts)\n/.exec(block.code)?.[1] ?? `line-${block.line}.ts`
 
 const homeOf = (page: string, folder: string): string =>
   join(folder, page.slice(0, -'.md'.length).toLowerCase())
