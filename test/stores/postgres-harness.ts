@@ -48,7 +48,8 @@ export class SchemaPool {
 
   async giveBack(schema: string): Promise<void> {
     const emptied = TABLES.map((name) => `DELETE FROM ${schema}.${name}`)
-    await this.#run([...emptied, `SELECT setval('${schema}.events_seq', 1, false)`].join('; '))
+    // As after the migrations, which draw a number.
+    await this.#run([...emptied, `SELECT setval('${schema}.events_seq', 1)`].join('; '))
     this.#free.push(schema)
   }
 

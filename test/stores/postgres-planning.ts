@@ -30,6 +30,15 @@ export const OPERATIONS = [
 
 export type Operation = (typeof OPERATIONS)[number]
 
+/** By one statement, so that it can be looked at without being run. */
+const CHANGES_ROWS: ReadonlySet<Operation> = new Set([
+  'a claim',
+  'a settle',
+  'a hold',
+  'an activation',
+  'a suspicion',
+])
+
 /** What the store sends, and whether it is kept from the server. */
 interface Recording {
   readonly sent: Sent[]
@@ -126,18 +135,23 @@ export class Planning {
     return buffers
   }
 
-  /** As `run`, but what is settled stays: a plan for rows that are gone would cost nothing. */
+  /** As `run`, but what would change rows is kept from the server: they stay as they are for the next look. */
   async show(operation: Operation, filled: Filled): Promise<unknown> {
-    if (operation !== 'a settle') return await this.run(operation, filled)
-    // What holds no key: nearly always everything, and that takes the quick statement.
-    const settle = await this.#settlement(filled.worker, ({ holdsKey }) => !holdsKey)
+    if (!CHANGES_ROWS.has(operation)) return await this.run(operation, filled)
+    const change = await this.#changeOf(operation, filled)
     this.#recording.sent.length = 0
     this.#recording.refuse = true
     try {
-      return await settle().catch(() => undefined)
+      return await change().catch(() => undefined)
     } finally {
       this.#recording.refuse = false
     }
+  }
+
+  /** What holds no key: nearly always everything is so, and takes the quick statement. */
+  async #changeOf(operation: Operation, filled: Filled): Promise<() => Promise<unknown>> {
+    if (operation !== 'a settle') return () => this.run(operation, filled)
+    return await this.#settlement(filled.worker, ({ holdsKey }) => !holdsKey)
   }
 
   async run(operation: Operation, filled: Filled): Promise<unknown> {
