@@ -19,6 +19,8 @@ export class Nemesis {
   readonly #ledger: Ledger
   readonly #sinks: Sinks
   readonly #lives = new Map<string, number>()
+  /** What operators have asked for and not heard of, by whom they asked. */
+  readonly #asked = new Set<{ readonly desk: Boot }>()
 
   constructor(world: World, ledger: Ledger, sinks: Sinks) {
     this.#world = world
@@ -28,6 +30,11 @@ export class Nemesis {
 
   get usable(): Boot[] {
     return [...this.boots.values()].filter(({ alive, ready, stopping }) => alive && ready && !stopping)
+  }
+
+  /** An operator's wish may be carried out late; what it brings back has to arrive as well. */
+  get busy(): boolean {
+    return [...this.#asked].some(({ desk }) => desk.alive)
   }
 
   startAll(): void {
@@ -177,10 +184,14 @@ export class Nemesis {
   #act(desk: Boot, what: string, act: () => Promise<unknown>): void {
     if (!desk.alive) return
     this.#world.note('operator', `*asks for ${what} through ${desk.name}`)
-    act().then(
-      (result) => this.#world.note('operator', `${what}: ${JSON.stringify(result)}`),
-      (error: unknown) => this.#world.note('operator', `${what} failed: ${String(error)}`),
-    )
+    const asked = { desk }
+    this.#asked.add(asked)
+    act()
+      .then(
+        (result) => this.#world.note('operator', `${what}: ${JSON.stringify(result)}`),
+        (error: unknown) => this.#world.note('operator', `${what} failed: ${String(error)}`),
+      )
+      .finally(() => this.#asked.delete(asked))
   }
 
   /** What an operator paused stays paused until an operator resumes it, so somebody does. */

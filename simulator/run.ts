@@ -64,7 +64,7 @@ const simulate = async (world: World): Promise<RunResult> => {
   if (!over()) {
     world.note('checker', '*faults stop')
     nemesis.recover()
-    await settle(world, ledger, () => producers.busy, over)
+    await settle(world, ledger, () => producers.busy || nemesis.busy, over)
   }
   if (!over()) await stopAll(world, nemesis, over)
   if (scheduler.steps > MOST_STEPS) world.violate('9 liveness', 'the processes go round in circles')

@@ -315,11 +315,8 @@ export class Engine implements HotIntake {
 
   async #declare(): Promise<void> {
     const { store, declared } = this.#parts
-    this.#routes.adopt(
-      await store.registry.declare(
-        declared.map(({ name, patterns, paused }) => ({ name, patterns, paused })),
-      ),
-    )
+    const destinations = declared.map(({ name, patterns, paused }) => ({ name, patterns, paused }))
+    await this.#routes.learn(() => store.registry.declare(destinations))
   }
 
   async #settled(): Promise<void> {

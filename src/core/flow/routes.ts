@@ -15,9 +15,10 @@ export class Routes {
   readonly #logger: Logger
   readonly #onSettings: (destination: RegisteredDestination) => void
   #state: RegistryState = { version: 0, destinations: [] }
-  /** Looks at the registry, counted when they begin; and the youngest whose answer has come. */
-  #looks = 0
-  #answered = 0
+  /** Ends with the last question to the registry. */
+  #last: Promise<unknown> = Promise.resolve()
+  /** A look that has not begun. */
+  #next: Promise<RegistryState | null> | null = null
   #router: Router
 
   constructor(
@@ -43,33 +44,41 @@ export class Routes {
     return this.#router.routes(type)
   }
 
-  adopt(state: RegistryState): void {
-    const changed = state.version !== this.#state.version
-    this.#state = state
-    if (changed) this.#router = createRouter(merge(this.#own, state.destinations))
-    for (const destination of state.destinations) this.#onSettings(destination)
-  }
-
   /**
    * Looks at the registry again, and answers with what it saw. A failure keeps what is known and answers null; the
-   * reconciler adds what was missed.
+   * reconciler adds what was missed. Calls that come before a look has begun share it.
    */
-  async refresh(registry: Registry): Promise<RegistryState | null> {
-    this.#looks += 1
-    const look = this.#looks
-    try {
-      const state = await registry.load()
-      // An answer that was overtaken is older news: it would end a pause that has begun meanwhile.
-      if (look < this.#answered) return state
-      this.#answered = look
-      this.adopt(state)
-      return state
-    } catch (error) {
+  refresh(registry: Registry): Promise<RegistryState | null> {
+    this.#next ??= this.learn(() => {
+      this.#next = null
+      return registry.load()
+    }).catch((error: unknown) => {
       this.#logger.log('warn', 'the registry of destinations could not be read; the known routes stay', {
         error: String(error),
       })
       return null
-    }
+    })
+    return this.#next
+  }
+
+  /**
+   * Asks the registry something and takes over the answer. One question at a time: of two on their way nobody can tell
+   * which saw the younger state, and the older one would end a pause that has begun meanwhile.
+   */
+  learn(ask: () => Promise<RegistryState>): Promise<RegistryState> {
+    const answer = this.#last.then(ask).then((state) => {
+      this.#adopt(state)
+      return state
+    })
+    this.#last = answer.catch(() => undefined)
+    return answer
+  }
+
+  #adopt(state: RegistryState): void {
+    const changed = state.version !== this.#state.version
+    this.#state = state
+    if (changed) this.#router = createRouter(merge(this.#own, state.destinations))
+    for (const destination of state.destinations) this.#onSettings(destination)
   }
 }
 

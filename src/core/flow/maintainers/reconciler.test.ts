@@ -16,7 +16,7 @@ const createWorld = async () => {
   await store.open({ runtime, logger: { log: () => undefined } })
   const routes = new Routes(OLD, { log: () => undefined }, () => undefined)
   const stale = await store.registry.declare(OLD)
-  routes.adopt(stale)
+  await routes.learn(() => Promise.resolve(stale))
   await store.registry.declare(NEW)
   await store.transactions.run(async (tx) => {
     await store.insert(tx, {
