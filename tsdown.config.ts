@@ -25,6 +25,9 @@ export const entries: Record<string, string> = {
   mysql: 'src/stores/mysql/index.ts',
   nestjs: 'src/nestjs/index.ts',
   postgres: 'src/stores/postgres/index.ts',
+  'publishers/file': 'src/publishers/file.ts',
+  'publishers/forward': 'src/publishers/forward.ts',
+  'publishers/webhook': 'src/publishers/webhook/index.ts',
   sqlite: 'src/stores/sqlite/index.ts',
   testing: 'src/testing/index.ts',
 }

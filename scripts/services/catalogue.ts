@@ -3,12 +3,24 @@
  * of the same kind, with its own data and port, for a test that kills it while other tests use `postgres`.
  */
 import { mariadb } from './mariadb.ts'
+import { mosquitto } from './mosquitto.ts'
 import { mysql } from './mysql.ts'
+import { nats } from './nats.ts'
 import { pgbouncer } from './pgbouncer.ts'
 import { postgres, postgresNew } from './postgres.ts'
+import { redis } from './redis.ts'
 import { type Service, ServicesError } from './service.ts'
 
-export const SERVICES: readonly Service[] = [postgres, postgresNew, mariadb, mysql, pgbouncer]
+export const SERVICES: readonly Service[] = [
+  postgres,
+  postgresNew,
+  mariadb,
+  mysql,
+  pgbouncer,
+  redis,
+  nats,
+  mosquitto,
+]
 
 const NAME = /^([a-z-]+)(?:@([a-z][a-z0-9]{0,15}))?$/
 

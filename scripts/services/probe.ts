@@ -37,3 +37,16 @@ export const speaksPostgres = async (port: number): Promise<boolean> =>
 
 /** MySQL and MariaDB speak first: four bytes of header, then the version of the protocol, or 255 for an error. */
 export const speaksMysql = async (port: number): Promise<boolean> => (await firstBytes(port, 5))[4] === 10
+
+export const speaksRedis = async (port: number): Promise<boolean> =>
+  (await firstBytes(port, 5, Buffer.from('PING\r\n'))).toString() === '+PONG'
+
+/** It speaks first, and says what it is. */
+export const speaksNats = async (port: number): Promise<boolean> =>
+  (await firstBytes(port, 5)).toString() === 'INFO '
+
+/** CONNECT of MQTT 3.1.1 as nobody, which is answered by CONNACK. */
+export const speaksMqtt = async (port: number): Promise<boolean> => {
+  const connect = Buffer.from([0x10, 0x0c, 0, 4, ...Buffer.from('MQTT'), 4, 2, 0, 5, 0, 0])
+  return (await firstBytes(port, 4, connect))[0] === 0x20
+}
