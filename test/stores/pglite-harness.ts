@@ -1,4 +1,4 @@
-/** A store in a new schema of one PGlite for every case of the suite: it takes a second to start. */
+/** A store in a schema of its own of one PGlite for every case of the suite: it takes a second to start. */
 import { PGlite } from '@electric-sql/pglite'
 import type { Store } from '../../src/core/spi/index.ts'
 import {
@@ -8,15 +8,17 @@ import {
   type SqlExecutor,
 } from '../../src/stores/postgres/index.ts'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
-import { newSchema } from './postgres-harness.ts'
+import { SchemaPool } from './postgres-harness.ts'
 import { testContext } from './sqlite-files.ts'
 
 let shared: Promise<PGlite> | null = null
 
+const schemas = new SchemaPool(async (sql) => await (await shared)?.exec(sql))
+
 export const createHarness = async (): Promise<StoreHarness<PgliteClient, SqlExecutor>> => {
   shared ??= PGlite.create()
   const db = await shared
-  const schema = newSchema()
+  const schema = schemas.take()
   const opened: Store<PgliteClient, SqlExecutor>[] = []
   const open = async (): Promise<Store<PgliteClient, SqlExecutor>> => {
     const store = postgresStore({ pool: pglitePool(db), schema })
@@ -39,7 +41,7 @@ UPDATE ${schema}.workers SET ${later('expires_at')}`,
     corruptEvent: (id) => byHand(`UPDATE ${schema}.events SET headers = '["broken"]' WHERE id = '${id}'`),
     dispose: async () => {
       for (const store of opened) await store.close()
-      await byHand(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+      await schemas.giveBack(schema)
     },
   }
 }

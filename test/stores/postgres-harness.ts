@@ -1,4 +1,4 @@
-/** A store in a new schema for every case of the suite; what the suite cannot do through the SPI goes by hand. */
+/** A store in a schema of its own for every case of the suite; what the suite cannot do through the SPI goes by hand. */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { Store } from '../../src/core/spi/index.ts'
@@ -20,6 +20,45 @@ const poolOf = (url: string): pg.Pool => {
 
 export const runByHand = async (url: string, sql: string): Promise<pg.QueryResult> => poolOf(url).query(sql)
 
+const TABLES = [
+  'events',
+  'deliveries',
+  'finished',
+  'lanes',
+  'workers',
+  'attempts',
+  'dedup',
+  'destinations',
+  'audit',
+  'stats',
+]
+
+/** Making and dropping tables is what takes longest, so the cases of a suite take over each other's, emptied. */
+export class SchemaPool {
+  readonly #run: (sql: string) => Promise<unknown>
+  readonly #free: string[] = []
+
+  constructor(run: (sql: string) => Promise<unknown>) {
+    this.#run = run
+  }
+
+  take(): string {
+    return this.#free.pop() ?? newSchema()
+  }
+
+  async giveBack(schema: string): Promise<void> {
+    const emptied = TABLES.map((name) => `DELETE FROM ${schema}.${name}`)
+    await this.#run([...emptied, `SELECT setval('${schema}.events_seq', 1, false)`].join('; '))
+    this.#free.push(schema)
+  }
+
+  async drop(): Promise<void> {
+    for (const schema of this.#free.splice(0)) await this.#run(`DROP SCHEMA ${schema} CASCADE`)
+  }
+}
+
+export const schemasAt = (url: string): SchemaPool => new SchemaPool((sql) => runByHand(url, sql))
+
 export interface PostgresHarness extends StoreHarness<PostgresHandle, SqlExecutor> {
   readonly schema: string
 }
@@ -27,8 +66,9 @@ export interface PostgresHarness extends StoreHarness<PostgresHandle, SqlExecuto
 export const createHarness = async (
   url: string,
   options: Partial<PostgresUrlOptions> = {},
+  schemas: SchemaPool | null = null,
 ): Promise<PostgresHarness> => {
-  const schema = newSchema()
+  const schema = schemas?.take() ?? newSchema()
   const opened: Store<PostgresHandle, SqlExecutor>[] = []
   const open = async (): Promise<Store<PostgresHandle, SqlExecutor>> => {
     const store = postgresStore({ connectionString: url, schema, poolSize: 8, ...options })
@@ -56,7 +96,8 @@ UPDATE ${schema}.workers SET ${later('expires_at')}`,
     },
     dispose: async () => {
       for (const store of opened) await store.close()
-      await runByHand(url, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+      if (schemas === null) await runByHand(url, `DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+      else await schemas.giveBack(schema)
     },
   }
 }

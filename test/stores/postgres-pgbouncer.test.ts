@@ -1,9 +1,13 @@
 /** The conformance suite through PgBouncer in transaction mode: no state of a session may matter. */
-import { describe, it } from 'vitest'
+import { afterAll, describe, it } from 'vitest'
 import { runStoreSuite } from '../../src/testing/suites/index.ts'
-import { createHarness } from './postgres-harness.ts'
+import { createHarness, schemasAt } from './postgres-harness.ts'
 import { pgbouncerUrl } from './servers.ts'
 
+const schemas = schemasAt(pgbouncerUrl())
+
+afterAll(() => schemas.drop())
+
 describe('PostgreSQL behind PgBouncer', () => {
-  runStoreSuite({ describe, it, create: () => createHarness(pgbouncerUrl()) })
+  runStoreSuite({ describe, it, create: () => createHarness(pgbouncerUrl(), {}, schemas) })
 })
