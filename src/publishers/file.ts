@@ -27,7 +27,11 @@ const lineOf = ({ format = 'plain', source }: StdoutPublisherOptions): ((d: Outg
   return (delivery) => {
     const { body, contentType, headers } = messageOf(delivery)
     if (format === 'cloudevents') return asLine(body as string)
-    const fields = JSON.stringify({ topic: delivery.topic, contentType, headers: Object.fromEntries(headers) })
+    const fields = JSON.stringify({
+      topic: delivery.topic,
+      contentType,
+      headers: Object.fromEntries(headers),
+    })
     return asLine(`${fields.slice(0, -1)},${dataMember(delivery.event)}}`)
   }
 }

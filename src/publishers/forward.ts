@@ -2,7 +2,13 @@
  * `posthaste/publishers/forward`: into the outbox of another database. Events keep their id, type, key, headers and
  * payload; what is sent twice is stored once, because its deduplication id is the idempotency key there.
  */
-import { InvalidEventError, isPermanentError, OutageError, PermanentError, StoreError } from '../core/errors.ts'
+import {
+  InvalidEventError,
+  isPermanentError,
+  OutageError,
+  PermanentError,
+  StoreError,
+} from '../core/errors.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../core/spi/index.ts'
 import { checkOptions } from './shared/check-options.ts'
 import { closedError, failed, SENT } from './shared/results.ts'

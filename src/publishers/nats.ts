@@ -33,7 +33,11 @@ interface Connection {
 }
 
 interface JetStream {
-  publish(subject: string, body: string | Uint8Array, options: object): Promise<{ readonly duplicate: boolean }>
+  publish(
+    subject: string,
+    body: string | Uint8Array,
+    options: object,
+  ): Promise<{ readonly duplicate: boolean }>
 }
 
 interface NatsModule {

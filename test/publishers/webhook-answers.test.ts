@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type WebhookPublisherOptions, webhookPublisher } from '../../src/publishers/webhook/index.ts'
-import { signatureOf, keyOf } from '../../src/publishers/webhook/signature.ts'
 import type { Publisher } from '../../src/core/spi/index.ts'
+import { type WebhookPublisherOptions, webhookPublisher } from '../../src/publishers/webhook/index.ts'
+import { keyOf, signatureOf } from '../../src/publishers/webhook/signature.ts'
 import { PublisherFixture } from '../../src/testing/suites/publisher-fixture.ts'
 import { SECRET } from './places/webhook.ts'
 
@@ -87,7 +87,7 @@ describe('the signature', () => {
     const publisher = open({ endpoint: { url: origin, secret: [SECRET, other] } })
     await t.sends(publisher, [t.delivery({ data: '{"é":1}' })])
     await publisher.close?.()
-    const [{ headers, body } = { headers: {}, body: '' }] = seen
+    const { headers, body } = seen[0] as Seen
     const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`
     const wanted = [7, 9].map((byte, i) =>
       createHmac('sha256', Buffer.alloc(i === 0 ? 32 : 24, byte))
@@ -167,7 +167,12 @@ describe('answers', () => {
 
   it('headers of the connection are not taken from an event', async () => {
     const publisher = open()
-    const headers = { host: 'evil', 'transfer-encoding': 'chunked', 'webhook-signature': 'v1,forged', 'x-a': 'b' }
+    const headers = {
+      host: 'evil',
+      'transfer-encoding': 'chunked',
+      'webhook-signature': 'v1,forged',
+      'x-a': 'b',
+    }
     await t.sends(publisher, [t.delivery({ headers })])
     await publisher.close?.()
     const got = seen[0]?.headers

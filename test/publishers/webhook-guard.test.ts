@@ -1,8 +1,8 @@
 /** Where webhooks do not go, whoever gave the address. */
 import { once } from 'node:events'
-import { createServer, type Server } from 'node:net'
 import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { createServer, type Server } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Lookup } from '../../src/publishers/webhook/addresses.ts'
 import { type WebhookPublisherOptions, webhookPublisher } from '../../src/publishers/webhook/index.ts'

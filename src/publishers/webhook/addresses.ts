@@ -110,7 +110,6 @@ export const safeAddress = async (url: URL, { lookup, allowed }: Guard): Promise
   const bad = addresses.find((one) => one.address.includes('%') || !isAllowed(one, allowed))
   if (bad !== undefined) throw refused(url, `${bad.address} is not a public address`)
   const [first] = addresses
-  if (first === undefined)
-    throw Object.assign(new Error(`${host} has no address`), { code: 'ENOTFOUND' })
+  if (first === undefined) throw Object.assign(new Error(`${host} has no address`), { code: 'ENOTFOUND' })
   return first
 }

@@ -163,7 +163,11 @@ class WebhookPublisher implements Publisher {
     })
   }
 
-  async #post(endpoint: WebhookEndpoint, delivery: OutgoingDelivery, { signal }: SendContext): Promise<Answer> {
+  async #post(
+    endpoint: WebhookEndpoint,
+    delivery: OutgoingDelivery,
+    { signal }: SendContext,
+  ): Promise<Answer> {
     const { timeoutMs = 15_000, maxResponseBytes = 16_384 } = this.#options
     const url = checkUrl(endpoint.url, this.#guard)
     const keys = keysOf(endpoint)
@@ -182,7 +186,14 @@ class WebhookPublisher implements Publisher {
     headers['webhook-id'] = id
     headers['webhook-timestamp'] = String(timestamp)
     headers['webhook-signature'] = signatureOf(keys, id, timestamp, message.body)
-    return await this.#poster.post({ url, address, headers, body: message.body, signal: until, maxResponseBytes })
+    return await this.#poster.post({
+      url,
+      address,
+      headers,
+      body: message.body,
+      signal: until,
+      maxResponseBytes,
+    })
   }
 
   /** The only endpoint is the place; one of many is part of what is wrong with the event. */
@@ -216,7 +227,7 @@ class RetryableWebhookError extends Error {
 }
 
 const keysOf = ({ secret }: WebhookEndpoint): readonly Buffer[] =>
-  (typeof secret === 'string' ? [secret] : [...secret]).map(keyOf)
+  Array.isArray(secret) && secret.length > 0 ? secret.map(keyOf) : [keyOf(secret)]
 
 const gone = (url: string): PermanentError =>
   new PermanentError(`the endpoint ${new URL(url).host} is gone (410) and gets nothing any more`)

@@ -28,5 +28,7 @@ export const signatureOf = (
   body: string | Uint8Array,
 ): string =>
   keys
-    .map((key) => `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')}`)
+    .map(
+      (key) => `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')}`,
+    )
     .join(' ')

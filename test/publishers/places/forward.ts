@@ -21,7 +21,7 @@ export const createForwardPlace = async (): Promise<PublisherHarness> => {
       'event-id': event.id,
       'event-type': event.type,
       'event-version': String(event.version),
-      'event-time': event.occurredAt.toISOString(),
+      'event-time': new Date(event.occurredAtMs).toISOString(),
       'event-key': key,
       'event-tenant': event.tenantId,
       'event-aggregate-type': event.aggregateType,

@@ -14,10 +14,17 @@ export const batchesTopic: PublisherTopic = {
       await t.sends(publisher, deliveries)
       const received = await t.harness.received(500)
       const numbers = received.map((message) => (JSON.parse(text(message)) as { n: number }).n)
-      assert.deepEqual([...numbers].sort((a, b) => a - b), deliveries.map((_, n) => n))
+      assert.deepEqual(
+        [...numbers].sort((a, b) => a - b),
+        deliveries.map((_, n) => n),
+      )
       for (let key = 0; key < keys; key += 1) {
         const ofKey = numbers.filter((n) => n % keys === key)
-        assert.deepEqual(ofKey, [...ofKey].sort((a, b) => a - b), `order of k${key}`)
+        assert.deepEqual(
+          ofKey,
+          [...ofKey].sort((a, b) => a - b),
+          `order of k${key}`,
+        )
       }
     },
 
@@ -25,7 +32,9 @@ export const batchesTopic: PublisherTopic = {
       const publisher = t.open()
       const most = Math.min(publisher.maxBatch ?? 1, 20)
       const batches = Array.from({ length: 8 }, (_, b) =>
-        Array.from({ length: most }, (_unused, n) => t.delivery({ data: JSON.stringify({ n: b * most + n }) })),
+        Array.from({ length: most }, (_unused, n) =>
+          t.delivery({ data: JSON.stringify({ n: b * most + n }) }),
+        ),
       )
       await Promise.all(batches.map((batch) => t.sends(publisher, batch)))
       const received = await t.harness.received(8 * most)
@@ -41,7 +50,10 @@ export const batchesTopic: PublisherTopic = {
       const data = JSON.stringify('x'.repeat(size))
       const deliveries = [t.delivery({ data: '1' }), t.delivery({ data }), t.delivery({ data: '3' })]
       const results = await t.send(t.open(), deliveries)
-      assert.deepEqual(results.map((result) => t.verdict(result)), ['done', 'dead', 'done'])
+      assert.deepEqual(
+        results.map((result) => t.verdict(result)),
+        ['done', 'dead', 'done'],
+      )
       assert.deepEqual((await t.harness.received(2)).map(text), ['1', '3'])
     },
 
