@@ -39,11 +39,11 @@ export const speaksPostgres = async (port: number): Promise<boolean> =>
 export const speaksMysql = async (port: number): Promise<boolean> => (await firstBytes(port, 5))[4] === 10
 
 export const speaksRedis = async (port: number): Promise<boolean> =>
-  (await firstBytes(port, 5, Buffer.from('PING\r\n'))).toString() === '+PONG'
+  (await firstBytes(port, 5, Buffer.from('PING\r\n'))).toString().startsWith('+PONG')
 
 /** It speaks first, and says what it is. */
 export const speaksNats = async (port: number): Promise<boolean> =>
-  (await firstBytes(port, 5)).toString() === 'INFO '
+  (await firstBytes(port, 5)).toString().startsWith('INFO ')
 
 /** CONNECT of MQTT 3.1.1 as nobody, which is answered by CONNACK. */
 export const speaksMqtt = async (port: number): Promise<boolean> => {

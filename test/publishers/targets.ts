@@ -2,6 +2,9 @@
 import type { PublisherHarness, SuiteOptions } from '../../src/testing/suites/index.ts'
 import { createFilePlace } from './places/file.ts'
 import { createForwardPlace } from './places/forward.ts'
+import { createMqttPlace } from './places/mqtt.ts'
+import { createNatsPlace } from './places/nats.ts'
+import { createRedisPlace } from './places/redis.ts'
 import { createWebhookPlace } from './places/webhook.ts'
 
 export interface PublisherTarget {
@@ -33,5 +36,8 @@ export const PUBLISHER_TARGETS: Readonly<Record<string, PublisherTarget>> = {
       ),
     ],
   },
+  mqtt: { create: createMqttPlace, skip: [] },
+  nats: { create: createNatsPlace, skip: [] },
+  redis: { create: createRedisPlace, skip: [] },
   webhook: { create: createWebhookPlace, skip: [] },
 }

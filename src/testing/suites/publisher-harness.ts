@@ -39,7 +39,7 @@ export interface PublisherHarness {
   /** A publisher with credentials that the broker refuses. */
   openRefused?(): Publisher
   /** A publisher behind a connection that can be told to take everything and answer nothing. */
-  openHanging?(): { readonly publisher: Publisher; hang(): void; goOn(): void }
+  openHanging?(): Promise<{ readonly publisher: Publisher; hang(): void; goOn(): void }>
   /** Ends the broker without a word, and starts it again on the same data. */
   kill?(): Promise<void>
   start?(): Promise<void>

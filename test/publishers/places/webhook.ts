@@ -59,7 +59,7 @@ export const createWebhookPlace = async (): Promise<PublisherHarness> => {
     keepsKey: false,
     tooLarge: LARGEST_BODY,
     open,
-    openHanging: () => ({
+    openHanging: async () => ({
       publisher: open(),
       hang: () => {
         hangs = true

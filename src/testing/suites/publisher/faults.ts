@@ -37,7 +37,8 @@ export const faultsTopic: PublisherTopic = {
     },
 
     'a broker that takes everything and answers nothing is waited for no longer than was said': async (t) => {
-      const { publisher, hang, goOn } = t.need('openHanging', 'there is no connection that could hang')()
+      const openHanging = t.need('openHanging', 'there is no connection that could hang')
+      const { publisher, hang, goOn } = await openHanging()
       t.closing(publisher)
       await t.sends(publisher, [t.delivery({ data: '0' })])
       hang()
@@ -94,7 +95,6 @@ export const faultsTopic: PublisherTopic = {
           for (let n = KEYS; n < total; n += 1)
             assert.ok((first.get(n - KEYS) ?? 0) < (first.get(n) ?? 0), `${n} came after ${n - KEYS}`)
         }
-        await outbox.close()
       } finally {
         await outbox.close()
       }
