@@ -17,8 +17,8 @@ const writeSettings = (site: Site): string => {
     'autosave_on_changes true',
     'autosave_interval 1',
     'max_queued_messages 0',
-    // What is larger is refused with a word of its own.
-    'message_size_limit 2000000',
+    // It tells whoever connects.
+    'max_packet_size 2000000',
   ]
   const settings = join(site.home, 'mosquitto.conf')
   writeFileSync(settings, `${lines.join('\n')}\n`)

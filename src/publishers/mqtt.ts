@@ -22,13 +22,24 @@ export interface MqttPublisherOptions extends FormatOptions {
 
 /** What of MQTT.js is used. */
 interface Client {
-  on(event: 'error' | 'close', listener: () => void): unknown
+  on(event: 'error' | 'close', listener: (error?: unknown) => void): unknown
+  once(event: 'connect', listener: (answer: Connack) => void): unknown
   publishAsync(topic: string, payload: string | Buffer, options: object): Promise<unknown>
   end(force: boolean): unknown
 }
 
+interface Connack {
+  readonly properties?: { readonly maximumPacketSize?: number }
+}
+
 interface MqttModule {
-  connectAsync(url: string, options: object): Promise<Client>
+  connect(url: string, options: object): Client
+}
+
+interface Open {
+  readonly client: Client
+  /** Larger packets would end the connection for everybody. */
+  readonly maxPacketBytes: number
 }
 
 /** Codes with which the broker refuses this message rather than the connection. */
@@ -65,33 +76,63 @@ export const mqttPublisher = (options: MqttPublisherOptions): Publisher => {
   const { url, qos = 1, retain = false, clientId, connectTimeoutMs = 5_000 } = options
   const messageOf = messages(options, '')
 
-  return brokerPublisher<Client>({
+  const publish = async ({ client, maxPacketBytes }: Open, delivery: OutgoingDelivery): Promise<void> => {
+    const topic = topicOf(delivery)
+    const { body, contentType, headers } = messageOf(delivery)
+    if (packetBytes(topic, contentType, headers, body) > maxPacketBytes)
+      throw new PermanentError(`it is larger than the ${maxPacketBytes} bytes that the broker takes`)
+    const payload = typeof body === 'string' ? body : Buffer.from(body)
+    // An empty list of them makes a packet that brokers refuse.
+    const userProperties = headers.size === 0 ? {} : { userProperties: Object.fromEntries(headers) }
+    const properties = { contentType, ...userProperties }
+    try {
+      await client.publishAsync(topic, payload, { qos, retain, properties })
+    } catch (error) {
+      throw judged(error)
+    }
+  }
+
+  return brokerPublisher<Open>({
     name: 'the broker of MQTT',
     maxBatch: 500,
     async open(broken) {
-      const { connectAsync } = await loadPeer<MqttModule>('mqtt')
-      const client = await connectAsync(url, {
-        protocolVersion: 5,
-        reconnectPeriod: 0,
-        connectTimeout: connectTimeoutMs,
-        ...(clientId === undefined ? {} : { clientId }),
+      const { connect } = await loadPeer<MqttModule>('mqtt')
+      return await new Promise<Open>((resolve, reject) => {
+        const client = connect(url, {
+          protocolVersion: 5,
+          reconnectPeriod: 0,
+          connectTimeout: connectTimeoutMs,
+          ...(clientId === undefined ? {} : { clientId }),
+        })
+        client.on('error', (error) => {
+          reject(error as Error)
+          broken()
+        })
+        client.on('close', () => {
+          reject(new Error('the connection was closed'))
+          broken()
+        })
+        client.once('connect', ({ properties }) =>
+          resolve({ client, maxPacketBytes: properties?.maximumPacketSize ?? Number.POSITIVE_INFINITY }),
+        )
       })
-      client.on('error', broken)
-      client.on('close', broken)
-      return client
     },
-    end: (client) => void client.end(true),
-    send: (client, deliveries) =>
-      sendEach(deliveries, async (delivery) => {
-        const topic = topicOf(delivery)
-        const { body, contentType, headers } = messageOf(delivery)
-        const payload = typeof body === 'string' ? body : Buffer.from(body)
-        const properties = { contentType, userProperties: Object.fromEntries(headers) }
-        try {
-          await client.publishAsync(topic, payload, { qos, retain, properties })
-        } catch (error) {
-          throw judged(error)
-        }
-      }),
+    end: ({ client }) => void client.end(true),
+    send: (open, deliveries) => sendEach(deliveries, (delivery) => publish(open, delivery)),
   })
+}
+
+/** Lengths, kinds and numbers that are in a packet beside its texts. */
+const PACKET_OVERHEAD = 64
+const PROPERTY_OVERHEAD = 5
+
+const packetBytes = (
+  topic: string,
+  contentType: string,
+  headers: ReadonlyMap<string, string>,
+  body: string | Uint8Array,
+): number => {
+  let bytes = PACKET_OVERHEAD + Buffer.byteLength(topic) + contentType.length + Buffer.byteLength(body)
+  for (const [name, value] of headers) bytes += PROPERTY_OVERHEAD + name.length + Buffer.byteLength(value)
+  return bytes
 }

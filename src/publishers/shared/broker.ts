@@ -24,8 +24,8 @@ export interface Broker<Connection> {
   ): Promise<readonly SendResult[]>
 }
 
-/** Rejects when the signal is aborted, whatever becomes of the work. */
-const within = async <T>(work: Promise<T>, signal: AbortSignal): Promise<T> => {
+/** Resolves with the work, or rejects when the signal is aborted or the connection is lost before. */
+const within = async <T>(work: Promise<T>, signal: AbortSignal, lost: Promise<never>): Promise<T> => {
   let stop: (() => void) | undefined
   const aborted = new Promise<never>((_, reject) => {
     stop = () => reject(signal.reason as Error)
@@ -35,9 +35,28 @@ const within = async <T>(work: Promise<T>, signal: AbortSignal): Promise<T> => {
   // Whoever loses the race has nobody waiting for it any more.
   work.catch(() => undefined)
   try {
-    return await Promise.race([work, aborted])
+    return await Promise.race([work, aborted, lost])
   } finally {
     if (stop !== undefined) signal.removeEventListener('abort', stop)
+  }
+}
+
+/** A connection, and the news that it is gone: some clients never answer what was under way then. */
+class Line<Connection> {
+  readonly opened: Promise<Connection>
+  readonly lost: Promise<never>
+
+  constructor(broker: Broker<Connection>, dropped: (line: Line<Connection>) => void) {
+    let lose: (() => void) | undefined
+    this.lost = new Promise<never>((_, reject) => {
+      lose = () => reject(new Error('the connection was lost'))
+    })
+    this.lost.catch(() => undefined)
+    this.opened = broker.open(() => {
+      lose?.()
+      dropped(this)
+    })
+    this.opened.catch(() => dropped(this))
   }
 }
 
@@ -46,7 +65,7 @@ class BrokerPublisher<Connection> implements Publisher {
   readonly orderedPrefix: boolean
   readonly #broker: Broker<Connection>
   readonly #underWay = new Set<Promise<unknown>>()
-  #connection: Promise<Connection> | null = null
+  #line: Line<Connection> | null = null
   #closed = false
 
   constructor(broker: Broker<Connection>) {
@@ -69,39 +88,32 @@ class BrokerPublisher<Connection> implements Publisher {
   async close(): Promise<void> {
     this.#closed = true
     await Promise.allSettled(this.#underWay)
-    const open = this.#connection
-    this.#connection = null
-    if (open !== null) await this.#end(open)
+    const line = this.#line
+    this.#line = null
+    if (line !== null) await this.#end(line)
   }
 
   async #send(deliveries: readonly OutgoingDelivery[], context: SendContext): Promise<readonly SendResult[]> {
     const { signal } = context
-    const opened = this.#open()
+    this.#line ??= new Line(this.#broker, (line) => this.#drop(line))
+    const line = this.#line
     try {
-      const connection = await within(opened, signal)
-      return await within(this.#broker.send(connection, deliveries, context), signal)
+      const connection = await within(line.opened, signal, line.lost)
+      return await within(this.#broker.send(connection, deliveries, context), signal, line.lost)
     } catch (error) {
       // A connection that does not answer in time may still have all of it in hand.
-      this.#drop(opened)
+      this.#drop(line)
       throw this.#asOutage(error)
     }
   }
 
-  #open(): Promise<Connection> {
-    if (this.#connection !== null) return this.#connection
-    const opened: Promise<Connection> = this.#broker.open(() => this.#drop(opened))
-    this.#connection = opened
-    opened.catch(() => this.#drop(opened))
-    return opened
+  #drop(line: Line<Connection>): void {
+    if (this.#line !== line) return
+    this.#line = null
+    void this.#end(line)
   }
 
-  #drop(opened: Promise<Connection>): void {
-    if (this.#connection !== opened) return
-    this.#connection = null
-    void this.#end(opened)
-  }
-
-  async #end(opened: Promise<Connection>): Promise<void> {
+  async #end({ opened }: Line<Connection>): Promise<void> {
     try {
       await this.#broker.end(await opened)
     } catch {
