@@ -94,10 +94,8 @@ export const DISPATCH: readonly Mutant[] = [
   {
     name: 'release-forgotten',
     file: DISPATCHER,
-    find: `    for (const delivery of this.queues.drop(({ right }) => right.kind === 'token')) {
-      this.#settle(delivery, { kind: 'released' }, delivery.attempts)
-    }`,
-    replace: `    this.queues.drop(({ right }) => right.kind === 'token')`,
+    find: "if (isHot(delivery) || delivery.suspected) this.settleUnsent(delivery, { kind: 'released' })",
+    replace: '',
     breaks: 'a claim that will not be used goes back',
     hunters: [DISPATCHER_TEST],
   },

@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { describe, expect, it } from 'vitest'
 import { createOutbox, type OutboxOptions } from '../../src/index.ts'
 import { createMemoryDatabase, type MemoryTransaction, memoryStore } from '../../src/stores/memory/index.ts'
+import { createFakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 const deferred = () => {
   let resolve = (): void => undefined
@@ -71,6 +72,48 @@ describe('starting and stopping', () => {
     await heard.promise
     await Promise.all([leaving.close(), next.close()])
     expect([...database.deliveries.values()]).toMatchObject([{ status: 'done', suspicions: 0 }])
+  })
+
+  it('leave no lanes behind when a maintainer does not come to its end', async () => {
+    const database = createMemoryDatabase()
+    const store = memoryStore({ database })
+    const runtime = createFakeRuntime()
+    const cleaning = deferred()
+    const cleanup = (): Promise<never> => {
+      cleaning.resolve()
+      return new Promise(() => undefined)
+    }
+    const maintenance = { ...store.maintenance, cleanup }
+    const outbox = createOutbox({ store: { ...store, maintenance }, runtime, cleanupIntervalMs: 1_000 })
+    outbox.on('tick', () => undefined)
+    await outbox.start()
+    await runtime.advance(2_000)
+    await cleaning.promise
+    expect(database.workers.size).toBe(1)
+    const stopping = outbox.stop()
+    await runtime.advance(10_000)
+    expect(await stopping).toEqual({ clean: false })
+    expect(database.workers.size).toBe(0)
+  })
+
+  it('leave no lanes behind when a stop comes while a round is about to begin', async () => {
+    const database = createMemoryDatabase()
+    const store = memoryStore({ database })
+    const [asked, answered] = [deferred(), deferred()]
+    const declare: typeof store.registry.declare = async (destinations) => {
+      asked.resolve()
+      await answered.promise
+      return await store.registry.declare(destinations)
+    }
+    const outbox = createOutbox({ store: { ...store, registry: { ...store.registry, declare } } })
+    outbox.on('tick', () => undefined)
+    const round = outbox.processOnce()
+    await asked.promise
+    await outbox.stop()
+    answered.resolve()
+    await round
+    expect([...database.workers.values()]).toEqual([])
+    await outbox.close()
   })
 
   it('close() ends once however often it is called, and closes publishers once', async () => {

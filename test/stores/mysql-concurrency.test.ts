@@ -1,10 +1,13 @@
 /** What only shows when two do something at once: fences, holders of a key, lanes. Every wait is a lock that somebody has. */
 import mysql from 'mysql2/promise'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { MysqlDatabase } from '../../src/stores/mysql/database.ts'
+import { resolveMysqlOptions } from '../../src/stores/mysql/options.ts'
 import { idsOf, OPERATOR } from '../../src/testing/suites/store-fixture.ts'
 import { runByHand } from './mysql-harness.ts'
-import { createWorld, hex, SERVERS, untilWaiting, type World } from './mysql-words.ts'
+import { createWorld, hex, SERVERS, untilTableWaiting, untilWaiting, type World } from './mysql-words.ts'
 import { serverUrl } from './servers.ts'
+import { testContext } from './sqlite-files.ts'
 
 let world: World
 
@@ -263,6 +266,27 @@ VALUES (${hex(taken.event.id)}, 't', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 9, 1
     expect(events.map(({ id }) => id)).toContain(missed.event.id)
   })
 
+  it('a pattern that is declared while the reconciler is kept waiting is not passed over', async () => {
+    const { t } = world
+    const { registry } = t.store
+    const { version } = await registry.declare([{ name: 'alpha', patterns: ['a.*'] }])
+    const missed = t.newId()
+    // Whoever reads events waits, as if the process were suspended between two statements.
+    await world.hand.query(`LOCK TABLES ${world.table('events')} WRITE`)
+    const looked = registry.findUnreconciled('alpha', 10)
+    await untilTableWaiting(world)
+    await runByHand(
+      server,
+      `UPDATE ${world.table('destinations')} SET patterns = '["a.*", "b.*"]', patterns_from = '["0", "0"]', version = ${version + 1} WHERE name = 'alpha'`,
+    )
+    await world.hand.query(`INSERT INTO ${world.table('events')} (id, type, version, occurred_at, created_at, routes_version, size, content_type, payload)
+VALUES (${hex(missed)}, 'b.stored', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 2 MINUTE, ${version}, 1, 'application/json', '1'); UNLOCK TABLES`)
+    const { events, scannedTo } = await looked
+    await registry.reconcile('alpha', [], scannedTo)
+    const later = await registry.findUnreconciled('alpha', 10)
+    expect([...events, ...later.events].map(({ id }) => id)).toEqual([missed])
+  })
+
   it('what was stored after a destination was declared reaches it, also when the clock has stepped back', async () => {
     const { t } = world
     await t.declare('alpha')
@@ -321,6 +345,19 @@ VALUES (${hex(taken.event.id)}, 't', 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 9, 1
     await expect(t.done(published, worker.right)).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
     expect(await t.readableIds()).toEqual([published.delivery.id])
     expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(true)
+  })
+
+  it('a process that is suspended in a transaction of the store keeps its locks for seconds, not for ever', async () => {
+    const connectionString = serverUrl(server)
+    const database = new MysqlDatabase(resolveMysqlOptions({ connectionString }))
+    await database.open(testContext())
+    const seconds = `SELECT @@SESSION.wait_timeout`
+    const [usual, inside] = [await database.rows(seconds), await database.transaction((c) => c.rows(seconds))]
+    expect(Number(inside[0]?.[0])).toBe(10)
+    expect(await database.rows(seconds)).toEqual(usual)
+    await expect(database.transaction((c) => c.rows('SELECT nothing'))).rejects.toThrow()
+    expect(await database.rows(seconds)).toEqual(usual)
+    await database.close()
   })
 
   it('a process that is suspended after such a failure keeps its locks for seconds, not for ever', async () => {

@@ -1,9 +1,12 @@
 /** What only shows when two do something at once: fences, holders of a key, lanes. Every wait is a lock that somebody has. */
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { PostgresDatabase } from '../../src/stores/postgres/database.ts'
+import { resolvePostgresOptions } from '../../src/stores/postgres/options.ts'
 import { OPERATOR } from '../../src/testing/suites/store-fixture.ts'
 import { createWorld, untilBlocking, untilWaiting, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
+import { testContext } from './sqlite-files.ts'
 
 let world: World
 
@@ -93,6 +96,18 @@ describe('fences', () => {
   })
 })
 
+describe('a transaction in which the server waits for the store', () => {
+  it('ends within seconds when the process is suspended, because others wait for its locks', async () => {
+    const database = new PostgresDatabase(resolvePostgresOptions({ connectionString: world.url }))
+    await database.open(testContext())
+    const timeout = await database.transaction((session) =>
+      session.rows('SHOW idle_in_transaction_session_timeout'),
+    )
+    expect(timeout).toEqual([['10s']])
+    await database.close()
+  })
+})
+
 describe('holders of a key', () => {
   it('what is held while its holder is settled goes on with it', async () => {
     const { t } = world
@@ -178,6 +193,31 @@ describe('declarations', () => {
     const unrouted = await queue.readUnrouted(10)
     const { events } = await registry.findUnreconciled('beta', 10)
     expect([...unrouted.map(({ eventId }) => eventId), ...events.map(({ id }) => id)]).toEqual([event.id])
+  })
+
+  it('what an older publisher stores while a pattern is declared is not passed over by the reconciler', async () => {
+    const { t } = world
+    const { registry } = t.store
+    const { version } = await registry.declare([{ name: 'alpha', patterns: ['a.*'] }])
+    // The declaration has the position from which the new pattern counts, and waits for a lane of beta.
+    await world.hand.query(`BEGIN; INSERT INTO ${world.schema}.lanes (destination, lane) VALUES ('beta', 0)`)
+    const declared = registry.declare([
+      { name: 'alpha', patterns: ['a.*', 'b.*'] },
+      { name: 'beta', patterns: ['c.*'] },
+    ])
+    await untilBlocking(world.url, world.hand)
+    const missed = t.event({ routesVersion: version, type: 'b.stored' })
+    await t.insert({ events: [missed] })
+    const look = async () => {
+      const { events, scannedTo } = await registry.findUnreconciled('alpha', 10)
+      await registry.reconcile('alpha', [], scannedTo)
+      return events.map(({ id }) => id)
+    }
+    const first = look()
+    await untilWaiting(world, 2)
+    await world.hand.query('ROLLBACK')
+    await declared
+    expect([...(await first), ...(await look())]).toEqual([missed.id])
   })
 })
 

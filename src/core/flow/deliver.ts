@@ -173,7 +173,7 @@ class LazyAbort implements ReceiveContext {
   }
 }
 
-const checkResults = (results: unknown, expected: number): readonly SendResult[] => {
+export const checkResults = (results: unknown, expected: number): readonly SendResult[] => {
   if (!Array.isArray(results) || results.length !== expected) {
     const got = Array.isArray(results) ? `${results.length} results` : typeof results
     throw new TypeError(

@@ -14,6 +14,7 @@ import type { HotDelivery } from './hot-intake.ts'
 import type { Lanes } from './lanes.ts'
 import { Poller } from './poller.ts'
 import type { Quarantine } from './quarantine.ts'
+import { isHot } from './queues.ts'
 import { ReadGuard } from './read-guard.ts'
 import { listenersReceiver, publisherReceiver } from './receivers.ts'
 import type { Settled, Settler } from './settle.ts'
@@ -52,8 +53,8 @@ export class DestinationFlow {
   readonly #admission: Admission
   readonly #guard = new ReadGuard()
   #claimQueue: HotDelivery[] = []
-  /** Lanes with a claim by id under way or waiting; such a lane cannot be given up. */
-  readonly #claimingLanes = new Map<number, number>()
+  /** Lanes with a claim by id under way or waiting, or a suspect that is given back; such a lane cannot be given up. */
+  readonly #pendingLanes = new Map<number, number>()
   #claiming = false
   readonly #watched = new Map<string, (settled: Settled) => void>()
   /** Keys whose head failed a moment ago, and the first read that began after that. */
@@ -152,7 +153,7 @@ export class DestinationFlow {
   }
 
   #release(delivery: Delivery): void {
-    this.dispatcher.settleUnsent(delivery, { kind: 'released' }, () => undefined)
+    this.dispatcher.settleUnsent(delivery, { kind: 'released' })
   }
 
   /** Keyed: only if its lane is ours and everything before it in its key is in our hands; batched. */
@@ -168,7 +169,7 @@ export class DestinationFlow {
       return
     }
     this.#claimQueue.push(hot)
-    this.#claimingLanes.set(hot.lane, (this.#claimingLanes.get(hot.lane) ?? 0) + 1)
+    this.#laneBegins(hot.lane)
     if (this.#claiming) return
     this.#claiming = true
     // What the same commit brings along shares the statement.
@@ -195,7 +196,7 @@ export class DestinationFlow {
         })
         this.poller.nudge()
       }
-      for (const { lane } of batch) this.#claimEnded(lane)
+      for (const { lane } of batch) this.#laneEnds(lane)
     }
     this.#claiming = false
   }
@@ -224,10 +225,14 @@ export class DestinationFlow {
     return this.#isCurrent(key, readId) && this.dispatcher.queues.coversKey(key, ahead)
   }
 
-  #claimEnded(lane: number): void {
-    const left = (this.#claimingLanes.get(lane) ?? 1) - 1
-    if (left > 0) this.#claimingLanes.set(lane, left)
-    else this.#claimingLanes.delete(lane)
+  #laneBegins(lane: number): void {
+    this.#pendingLanes.set(lane, (this.#pendingLanes.get(lane) ?? 0) + 1)
+  }
+
+  #laneEnds(lane: number): void {
+    const left = (this.#pendingLanes.get(lane) ?? 1) - 1
+    if (left > 0) this.#pendingLanes.set(lane, left)
+    else this.#pendingLanes.delete(lane)
   }
 
   // --------------------------------------------------------------------------------------- lanes
@@ -243,11 +248,25 @@ export class DestinationFlow {
     this.poller.rewind()
   }
 
+  /** Something of this lane is claimed, in flight or unsettled. */
+  isUnderWay(lane: number): boolean {
+    return this.#pendingLanes.has(lane) || this.dispatcher.queues.isUnderWay(lane)
+  }
+
   /** Something of this lane is queued, claimed, in flight or unsettled. Queued ones are let go on the spot. */
   isBusy(lane: number): boolean {
-    if (this.#claimingLanes.has(lane)) return true
-    this.dispatcher.dropQueued((delivery) => delivery.lane === lane && delivery.right.kind === 'lane')
-    return this.dispatcher.queues.some((delivery) => delivery.lane === lane && delivery.right.kind === 'lane')
+    const isOfIt = (delivery: Delivery): boolean => delivery.lane === lane && !isHot(delivery)
+    if (!this.#pendingLanes.has(lane)) this.#letGoQueued(isOfIt)
+    return this.#pendingLanes.has(lane) || this.dispatcher.queues.some(isOfIt)
+  }
+
+  /** The row of a suspect carries a token, which the next owner of its lane would take for a second suspicion. */
+  #letGoQueued(leaves: (delivery: Delivery) => boolean): void {
+    for (const delivery of this.dispatcher.dropQueued(leaves)) {
+      if (!delivery.suspected) continue
+      this.#laneBegins(delivery.lane)
+      this.dispatcher.settleUnsent(delivery, { kind: 'released' }, () => this.#laneEnds(delivery.lane))
+    }
   }
 
   // --------------------------------------------------------------------------------------- endings

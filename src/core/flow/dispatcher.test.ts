@@ -78,7 +78,7 @@ describe('a suspect whose destination is paused before its turn', () => {
   /** What was written down and what was sent; `counting` happens while it is written down. */
   const offer = (counting: (dispatcher: Dispatcher) => void) => {
     const calls: string[] = []
-    const { dispatcher } = create({
+    const { dispatcher, settled } = create({
       manual: false,
       receive: (batch) => {
         calls.push('sent')
@@ -91,7 +91,7 @@ describe('a suspect whose destination is paused before its turn', () => {
       },
     })
     dispatcher.enqueueCold({ ...delivery(null, lane), alone: true } as Delivery)
-    return { dispatcher, calls }
+    return { dispatcher, calls, settled }
   }
 
   it('is neither counted nor sent until it goes on', async () => {
@@ -102,6 +102,23 @@ describe('a suspect whose destination is paused before its turn', () => {
     dispatcher.setPaused(false)
     await turn()
     expect(calls).toEqual(['counted', 'sent'])
+  })
+
+  it.each([
+    ['before the end', (each: Dispatcher) => each.setPaused(true)],
+    [
+      'at the end',
+      (each: Dispatcher) => {
+        each.setPaused(true)
+        each.stopTaking()
+      },
+    ],
+  ])('is given back with its token when it was counted and put back %s', async (_when, counting) => {
+    const { dispatcher, calls, settled } = offer(counting)
+    await turn()
+    dispatcher.stopTaking()
+    expect(calls).toEqual(['counted'])
+    expect(settled.map(({ outcome }) => outcome.kind)).toEqual(['released'])
   })
 
   it('is counted once, also when the pause begins while it is counted', async () => {

@@ -19,7 +19,7 @@ import { DispatchReport } from './dispatch-report.ts'
 import type { DispatcherOptions } from './dispatcher-options.ts'
 import { Pace } from './pace.ts'
 import { Outstanding, spendAttempt } from './quarantine.ts'
-import { Queues } from './queues.ts'
+import { isHot, Queues } from './queues.ts'
 
 export class Dispatcher {
   readonly queues: Queues
@@ -92,7 +92,7 @@ export class Dispatcher {
   setPaused(paused: boolean): void {
     if (this.#paused === paused) return
     this.#paused = paused
-    if (paused) this.#releaseQueuedHot()
+    if (paused) this.#releaseQueued(isHot)
     else this.#goOn()
   }
 
@@ -110,11 +110,7 @@ export class Dispatcher {
   stopTaking(): void {
     this.#closing = true
     this.#alarm.cancel()
-    this.#releaseQueuedHot()
-    for (const delivery of this.queues.drop(() => true)) {
-      // Its row carries the token of a suspicion, which the next owner would take for a second one.
-      if (delivery.suspected) this.#settle(delivery, { kind: 'released' }, delivery.attempts)
-    }
+    this.#releaseQueued(() => true)
     this.#wakeIdle()
   }
 
@@ -130,14 +126,15 @@ export class Dispatcher {
   }
 
   /** Drops queued deliveries whose right is gone for good. */
-  dropQueued(leaves: (delivery: Delivery) => boolean): void {
-    this.queues.drop(leaves)
+  dropQueued(leaves: (delivery: Delivery) => boolean): readonly Delivery[] {
+    const dropped = this.queues.drop(leaves)
     this.#wakeIdle()
     this.pump()
+    return dropped
   }
 
   /** Settles a delivery that is not sent at all, such as one that cannot be decoded. */
-  settleUnsent(delivery: Delivery, outcome: Outcome, ended: () => void): void {
+  settleUnsent(delivery: Delivery, outcome: Outcome, ended?: () => void): void {
     this.#settle(delivery, outcome, delivery.attempts, ended)
   }
 
@@ -151,7 +148,7 @@ export class Dispatcher {
 
   /** Manual mode: what the consumer says of a delivery it took; null gives it back. */
   conclude(delivery: Delivery, result: DeliveryResult | null): void {
-    if (result === null) this.queues.putBack(delivery, 'front')
+    if (result === null) this.#putBack(delivery, 'front')
     else this.#handle([delivery], [result])
     this.#wakeIdle()
   }
@@ -237,8 +234,13 @@ export class Dispatcher {
   #waits(delivery: Delivery): boolean {
     if (!this.#paused) return false
     this.breaker.forget(delivery.id)
-    this.queues.putBack(delivery, 'front')
+    this.#putBack(delivery, 'front')
     return true
+  }
+
+  #putBack(delivery: Delivery, where: 'front' | 'back'): void {
+    this.queues.putBack(delivery, where)
+    if (this.#closing) this.#releaseQueued(() => true)
   }
 
   /** Null: it is not to be sent, and that is taken care of. */
@@ -297,7 +299,7 @@ export class Dispatcher {
       const { key } = delivery.event
       if (result.verdict !== 'done' && key !== null && failedKeys.has(key)) {
         // It shared an ordered batch with one that failed before it, so it was never accepted.
-        this.queues.putBack(delivery, 'front')
+        this.#putBack(delivery, 'front')
         continue
       }
       if (result.verdict === 'done') done += 1
@@ -343,14 +345,14 @@ export class Dispatcher {
 
   /** The place cannot be reached: the delivery waits, unspent. A hot one goes back to its lane's owner. */
   #afterOutage(delivery: Delivery): void {
-    if (delivery.right.kind === 'token') {
+    if (isHot(delivery)) {
       this.queues.complete(delivery)
-      this.#settle(delivery, { kind: 'released' }, delivery.attempts)
+      this.settleUnsent(delivery, { kind: 'released' })
     } else {
       // At the back, so that the next probe is another delivery and an innocent one can close the breaker.
-      this.queues.putBack(delivery, 'back')
+      this.#putBack(delivery, 'back')
     }
-    if (this.breaker.allows(this.#options.runtime.monotonicNow()) !== 'all') this.#releaseQueuedHot()
+    if (this.breaker.allows(this.#options.runtime.monotonicNow()) !== 'all') this.#releaseQueued(isHot)
   }
 
   #settle(delivery: Delivery, outcome: Outcome, attempts: number, ended?: () => void): void {
@@ -369,9 +371,10 @@ export class Dispatcher {
   }
 
   /** Hot claims that will not be used soon go back at once instead of keeping their lane's owner waiting. */
-  #releaseQueuedHot(): void {
-    for (const delivery of this.queues.drop(({ right }) => right.kind === 'token')) {
-      this.#settle(delivery, { kind: 'released' }, delivery.attempts)
+  #releaseQueued(leaves: (delivery: Delivery) => boolean): void {
+    for (const delivery of this.queues.drop(leaves)) {
+      // The row of a suspect carries a token too, which the next owner would take for a second suspicion.
+      if (isHot(delivery) || delivery.suspected) this.settleUnsent(delivery, { kind: 'released' })
     }
   }
 

@@ -107,6 +107,7 @@ export class Engine implements HotIntake {
           for (const flow of this.#flows.values()) flow.fenced(workerId)
         },
         isBusy: (destination, lane) => this.#flows.get(destination)?.isBusy(lane) ?? false,
+        isUnderWay: (destination, lane) => this.#flows.get(destination)?.isUnderWay(lane) ?? false,
         renewed: () => void this.#routes.refresh(store.registry),
       },
     )
@@ -271,7 +272,7 @@ export class Engine implements HotIntake {
     const { runtime } = this.#parts
     this.#accepting = false
     for (const flow of this.#flows.values()) flow.dispatcher.stopTaking()
-    // A database that does not answer must not keep us: what it is asked for is of no use any more.
+    // A database that does not answer must not keep us, nor the lanes: what it is asked for is of no use any more.
     const loops = [...[...this.#flows.values()].map(({ poller }) => poller), ...this.#duties]
     const ends = [...loops.map((loop) => loop.close()), this.#stopListening()]
     const closed = await within(runtime, STORE_GRACE_MS, Promise.all(ends))
@@ -286,7 +287,7 @@ export class Engine implements HotIntake {
     // Whatever ends from here on is settled by nobody: its rights run out.
     this.#settler.abandon()
     this.#hotClaims.close()
-    clean &&= settled && closed
+    clean &&= settled
     let given = false
     const giving = this.#lanes.stop(clean).then(
       () => {
@@ -299,7 +300,7 @@ export class Engine implements HotIntake {
       },
     )
     await within(runtime, STORE_GRACE_MS, giving)
-    return { clean: clean && given }
+    return { clean: clean && closed && given }
   }
 
   /** An operator changed something: see what, and look at the rows. */

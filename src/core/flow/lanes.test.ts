@@ -14,6 +14,7 @@ const all = (epoch: number): OwnedLane[] => Array.from({ length: LANES }, (_, la
 const create = async () => {
   const runtime = createFakeRuntime()
   const database = { alive: true, workers: 1, mine: all(1), answerMs: 0, busy: false, loseGiveUp: false }
+  const underWay = new Set<number>()
   const givenUp: OwnedLane[][] = []
   const gained: { gained: readonly number[]; unclean: readonly number[] }[] = []
   let ids = 0
@@ -53,11 +54,12 @@ const create = async () => {
       changed: (_destination, change) => void gained.push(change),
       fenced: () => undefined,
       isBusy: () => database.busy,
+      isUnderWay: (_destination, lane) => underWay.has(lane),
       renewed: () => undefined,
     },
   )
   await lanes.beat()
-  return { lanes, database, runtime, givenUp, gained }
+  return { lanes, database, runtime, givenUp, gained, underWay }
 }
 
 describe('a lane that is to be given up', () => {
@@ -73,6 +75,16 @@ describe('a lane that is to be given up', () => {
     database.busy = false
     await lanes.beat()
     expect(givenUp.flat()).toHaveLength(LANES / 2)
+  })
+
+  it('is one of which nothing is under way, as long as there are such: the others would wait for slow handlers', async () => {
+    const { lanes, database, givenUp, underWay } = await create()
+    for (let lane = 0; lane < LANES / 2 + 1; lane += 1) underWay.add(lane)
+    database.workers = 2
+    await lanes.beat()
+    const left = givenUp.flat().map(({ lane }) => lane)
+    expect(left).toHaveLength(LANES / 2)
+    expect(left.filter((lane) => underWay.has(lane))).toEqual([0])
   })
 
   it('is not used again when nobody answered, whatever the database says of it', async () => {

@@ -25,6 +25,8 @@ export interface LaneEvents {
   fenced(workerId: string): void
   /** Whether anything of this lane is in memory here. */
   isBusy(destination: string, lane: number): boolean
+  /** Whether something of this lane was sent, or is being sent, and is not settled yet. */
+  isUnderWay(destination: string, lane: number): boolean
   /** After every successful renewal, for what else is refreshed at that pace. */
   renewed(): void
 }
@@ -133,6 +135,8 @@ export class Lanes {
 
   /** One round: renew when it is time, survey, take and give up. Rounds never overlap. */
   beat(): Promise<void> {
+    // Whoever was still starting takes no lanes after the end: nobody would give them back.
+    if (this.#stopped) return this.#round ?? Promise.resolve()
     this.#round ??= this.#beat().finally(() => {
       this.#round = null
     })
@@ -330,8 +334,11 @@ export class Lanes {
   #leaveSurplus(destination: string, surplus: number): void {
     const leaving = this.#leaving.get(destination)
     const owned = this.#owned.get(destination)
-    if (!leaving || !owned) return
-    for (const lane of owned.keys()) {
+    if (!leaving || !owned || leaving.size >= surplus) return
+    // Those first of which nothing is under way: the others would be read by nobody until a slow handler has ended.
+    const underWay = new Set([...owned.keys()].filter((lane) => this.#events.isUnderWay(destination, lane)))
+    const idle = [...owned.keys()].filter((lane) => !underWay.has(lane))
+    for (const lane of [...idle, ...underWay]) {
       if (leaving.size >= surplus) return
       leaving.add(lane)
     }

@@ -63,7 +63,7 @@ export const spendAttempt = async (
   }
   if (suspected === null) return { kind: 'gone' }
   const { attempts, suspicions } = suspected
-  const spent = { ...delivery, attempts, attemptSpent: true }
+  const spent = { ...delivery, attempts, attemptSpent: true, suspected: true }
   if (attempts <= maxAttempts) return { kind: 'send', delivery: spent }
   const message = `${suspicions} processes ended while this delivery was under way; it is not sent again`
   const failure = { attempt: attempts, durationMs: 0, code: null, message, stack: null }

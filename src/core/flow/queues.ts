@@ -38,6 +38,9 @@ interface KeyLine {
   readonly stalledBy: Set<string>
 }
 
+/** Claimed by a token, whoever has its lane. */
+export const isHot = ({ right }: Delivery): boolean => right.kind === 'token'
+
 /** After this many hot deliveries in a row one cold delivery goes first. */
 const HOT_RUN = 8
 
@@ -275,6 +278,13 @@ export class Queues {
   /** Whether anything in here, queued or not, satisfies the test. */
   some(test: (delivery: Delivery) => boolean): boolean {
     for (const entry of this.#entries.values()) if (test(entry.delivery)) return true
+    return false
+  }
+
+  /** Whether anything of this lane was taken out and is not forgotten yet. */
+  isUnderWay(lane: number): boolean {
+    for (const { phase, delivery } of this.#entries.values())
+      if (delivery.lane === lane && phase !== 'ready' && phase !== 'waiting') return true
     return false
   }
 

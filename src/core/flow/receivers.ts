@@ -5,7 +5,7 @@ import type { ListenerRegistry } from '../listeners.ts'
 import type { Delivery } from '../model/delivery.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../spi/index.ts'
-import { attemptNumber, type ReceiveContext, type Receiver } from './deliver.ts'
+import { attemptNumber, checkResults, type ReceiveContext, type Receiver } from './deliver.ts'
 
 const SENT: SendResult = Object.freeze({ ok: true })
 
@@ -13,21 +13,38 @@ export const publisherReceiver = (publisher: Publisher, destination: ResolvedDes
   kind: 'publisher',
   async receive(deliveries, context) {
     const outgoing: OutgoingDelivery[] = []
-    // A topic function that throws is about its own event, not about the batch.
+    // A topic function that throws is about its own event, not about the batch. But in an ordered batch what follows
+    // in its key would overtake it.
     const failed = new Map<Delivery, SendResult>()
+    const failedKeys = new Map<string, SendResult>()
     for (const delivery of deliveries) {
-      try {
-        outgoing.push(toOutgoing(delivery, destination))
-      } catch (error) {
-        failed.set(delivery, { ok: false, error })
-      }
+      const { key } = delivery.event
+      const before = key === null ? undefined : failedKeys.get(key)
+      const failure = before ?? tryToAdd(outgoing, delivery, destination)
+      if (failure === null) continue
+      failed.set(delivery, failure)
+      if (key !== null) failedKeys.set(key, failure)
     }
     const sent = outgoing.length === 0 ? [] : await publisher.send(outgoing, context)
     if (failed.size === 0) return sent
+    checkResults(sent, outgoing.length)
     let next = 0
     return deliveries.map((delivery) => failed.get(delivery) ?? (sent[next++] as SendResult))
   },
 })
+
+const tryToAdd = (
+  outgoing: OutgoingDelivery[],
+  delivery: Delivery,
+  destination: ResolvedDestination,
+): SendResult | null => {
+  try {
+    outgoing.push(toOutgoing(delivery, destination))
+    return null
+  } catch (error) {
+    return { ok: false, error }
+  }
+}
 
 const toOutgoing = (delivery: Delivery, destination: ResolvedDestination): OutgoingDelivery => ({
   deliveryId: delivery.id,

@@ -163,8 +163,8 @@ export interface QueueStore {
   /**
    * Marks pending rows, and retries that are due, as held, if a row of their key that is not pending holds it
    * before them at this moment, by the rule of `StoredDelivery.behind` (an unrouted row is no reason: it would not
-   * promote them). Returns the ids that are now held, also those that were before; the others may be sent or
-   * must be read again.
+   * promote them). Their token goes, because nobody has them in hand. Returns the ids that are now held, also those
+   * that were before; the others may be sent or must be read again.
    */
   hold(workerId: string, destination: string, ids: readonly string[]): Promise<readonly string[]>
   /**

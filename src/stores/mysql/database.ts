@@ -46,6 +46,12 @@ const statement = (sql: string): SqlStatement => ({ sql, params: [] })
 const BEGIN = [statement('SET SESSION wait_timeout = 5'), statement('START TRANSACTION')]
 const END = [statement('COMMIT'), statement('SET SESSION wait_timeout = DEFAULT')]
 
+/**
+ * In a transaction of several packets the server waits for us, too: a process that is suspended loses its connection,
+ * because others wait for its locks.
+ */
+const SUSPENDED_SECONDS = 10
+
 /** Only repeatable reads have one snapshot for several statements; without locks nothing else differs. */
 const SNAPSHOT = [
   statement('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'),
@@ -143,12 +149,15 @@ export class MysqlDatabase {
     return this.#retrying(async (connection) => {
       const send = async (sql: string, params: readonly SqlValue[] = []): Promise<Answer> =>
         (await this.#send(connection, [textOf({ sql, params })]))[0] as Answer
-      await send('START TRANSACTION')
+      await this.#send(connection, [`SET SESSION wait_timeout = ${SUSPENDED_SECONDS}`, 'START TRANSACTION'])
       const result = await work({
         rows: async (sql, params) => (await send(sql, params)).rows,
         write: async (sql, params) => (await send(sql, params)).affected,
       })
-      await send('COMMIT')
+      await this.#send(
+        connection,
+        END.map((each) => textOf(each)),
+      )
       return result
     })
   }

@@ -2,7 +2,7 @@
  * The store's access to the server: its pool, how statements are sent, and what is tried again.
  *
  * Whatever locks a worker's row is one statement or one script: the server gets all of it at once and never
- * waits for us in between. `transaction` does wait, and is for operators and migrations alone.
+ * waits for us in between. `transaction` does wait, and is for operators, cleaning and migrations alone.
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
@@ -35,6 +35,12 @@ const OLDEST_SERVER = 130_000
 
 /** Said each time, because a server, a database or a role may have another default. */
 const READ_COMMITTED = 'READ COMMITTED'
+
+/**
+ * Of a transaction in which the server waits for us: a process that is suspended loses its connection, because others
+ * wait for its locks.
+ */
+const NOT_FOR_EVER = "SET LOCAL idle_in_transaction_session_timeout = '10s'"
 
 const isolation = (level: string): SqlStatement => ({
   sql: `SET TRANSACTION ISOLATION LEVEL ${level}`,
@@ -168,6 +174,7 @@ export class PostgresDatabase {
       }
       await session.rows(`BEGIN ISOLATION LEVEL ${READ_COMMITTED}`)
       try {
+        await session.rows(NOT_FOR_EVER)
         const result = await work(session)
         await session.rows('COMMIT')
         return result

@@ -70,7 +70,7 @@ export const hold = (
     const mayBeHeld =
       (row.status === 'pending' && !isUnderHotClaim(row, now)) || (row.status === 'retry' && isDue(row, now))
     if (mayBeHeld && db.keyQueue(destination, row.key)?.isHeldBack(row)) {
-      db.change(row, { status: 'held', holdsKey: true })
+      db.change(row, { status: 'held', holdsKey: true, token: null })
     }
     if (row.status === 'held') held.push(row.id)
   }

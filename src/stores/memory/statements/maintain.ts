@@ -64,11 +64,12 @@ const removeEnded = (
 const isReconciled = (db: MemoryDatabase, seq: bigint): boolean =>
   [...db.registry.values()].every(({ reconciledTo }) => reconciledTo >= seq)
 
-/** Young ones stay: a destination that was declared just now may still miss them. */
+/** Some stay: a destination that was declared just now may still miss them. */
 const removeBareEvents = (db: MemoryDatabase, before: number, limit: number): Removed => {
   const { chosen, more } = upTo(db.bareEvents, limit, ({ record }) => record.createdAtMs <= before)
-  for (const event of chosen) db.removeEvent(event)
-  return { removed: chosen.length, more }
+  const gone = chosen.filter(({ seq }) => isReconciled(db, seq))
+  for (const event of gone) db.removeEvent(event)
+  return { removed: gone.length, more: more && gone.length === limit }
 }
 
 const removeDedup = (db: MemoryDatabase, before: number, limit: number): Removed => {

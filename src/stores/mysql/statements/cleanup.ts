@@ -92,7 +92,10 @@ interface Walked {
   readonly more: boolean
 }
 
-/** For events that never had a delivery, or lost it by hand: a walk from the oldest, a bounded number at a time. */
+/**
+ * For events that never had a delivery, or lost it by hand: a walk from the oldest, a bounded number at a time. The
+ * reconciler may still give one its first delivery.
+ */
 const walkEvents = async (
   c: Session,
   t: Tables,
@@ -103,7 +106,7 @@ const walkEvents = async (
 ): Promise<Walked> => {
   const ids: string[] = []
   const rows = await c.rows(
-    `SELECT e.seq, e.id, ${unreferenced(t)}, e.created_at <= ${earlier(NOW, '?')} FROM ${t.events}${tail} AS e FORCE INDEX (by_seq)
+    `SELECT e.seq, e.id, ${unreferenced(t)} AND ${isReconciled(t)}, e.created_at <= ${earlier(NOW, '?')} FROM ${t.events}${tail} AS e FORCE INDEX (by_seq)
 WHERE e.seq > ? ORDER BY e.seq LIMIT ?`,
     [olderThanMs, after, limit],
   )

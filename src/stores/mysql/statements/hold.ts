@@ -40,7 +40,7 @@ export const hold = async (
   SELECT d.id FROM ${rows}
   WHERE d.destination = ? AND ((d.status = 0 AND ${UNCLAIMED}) OR (d.status = 2 AND d.available_at <= ${NOW})) AND d.key IS NOT NULL
     AND ${heldBack(t, ' LOCK IN SHARE MODE')} LIMIT ${ids.length}
-) AS b STRAIGHT_JOIN ${t.deliveries} AS r ON r.id = b.id SET r.status = 6, r.holds_key = 1
+) AS b STRAIGHT_JOIN ${t.deliveries} AS r ON r.id = b.id SET r.status = 6, r.holds_key = 1, r.token = NULL
 WHERE r.status IN (0, 2) AND ${alive}`,
       [destination],
     ),

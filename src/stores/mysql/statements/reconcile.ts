@@ -108,9 +108,13 @@ export const findUnreconciled = async (
   destination: string,
   limit: number,
 ): Promise<ReconcileBatch> => {
+  const [[after] = []] = await db.rows(`SELECT reconciled_to FROM ${t.destinations} WHERE name = ?`, [
+    destination,
+  ])
+  const { upTo, more } = await settledUpTo(db, t, asBigInt(after ?? 0))
+  // Only now: a declaration that ends in between counts from a position that may be among those gone past.
   const mark = await markOf(db, t, destination)
   if (mark === null) return { events: [], scannedTo: 0n, more: false }
-  const { upTo, more } = await settledUpTo(db, t, mark.after)
   if (mark.versions.length === 0) return { events: [], scannedTo: upTo, more }
   const rows = await db.rows(examined(t, mark, destination, limit + 1))
   const taken = rows.slice(0, limit)

@@ -20,8 +20,6 @@ const LOAD = (t: Tables): string =>
 /** The row of `lanes` that a declaration has locked while it is under way. */
 export const REGISTRY_LOCK = `'${UNROUTED}registry', -1`
 
-const SUSPENDED_SECONDS = 10
-
 const textsOf = (json: unknown): string[] => JSON.parse(asText(json)) as string[]
 
 const stateOf = (rows: readonly Row[]): RegistryState =>
@@ -80,8 +78,6 @@ export const declare = async (
   const quick = await load(db, t)
   if (changedDeclarations(quick, declared).length === 0) return quick
   return db.transaction(async (c) => {
-    // A process that is suspended in here loses its connection, because others wait for it.
-    await c.write(`SET SESSION wait_timeout = ${SUSPENDED_SECONDS}`)
     // One at a time, or two would give their destinations the same version.
     await c.write(
       `INSERT INTO ${t.lanes} (destination, lane) VALUES (${REGISTRY_LOCK}) ON DUPLICATE KEY UPDATE epoch = epoch + 1`,
@@ -89,7 +85,6 @@ export const declare = async (
     const before = stateOf(await c.rows(LOAD(t)))
     const changed = changedDeclarations(before, declared)
     for (const declaration of changed) await declareOne(c, t, before, declaration, newId)
-    await c.write('SET SESSION wait_timeout = DEFAULT')
     return changed.length === 0 ? before : stateOf(await c.rows(LOAD(t)))
   })
 }

@@ -83,14 +83,17 @@ const unreferenced = (t: PostgresTables): string =>
 const EVENTS = (t: PostgresTables, from: PostgresTables): string =>
   `DELETE FROM ${from.events} AS e WHERE e.id = ANY($1::uuid[]) AND ${unreferenced(t)} RETURNING 1`
 
+/** The reconciler may still give it its first one, too. */
+const free = (t: PostgresTables): string => `${unreferenced(t)} AND e.seq <= ${reconciled(t)}`
+
 /** For events that never had a delivery, or lost it by hand: a walk from the oldest, a bounded number at a time. */
 const WALK = (t: PostgresTables, from: PostgresTables): string =>
-  `SELECT e.id, ${unreferenced(t)} AND e.created_at <= ${ago('$1')} FROM ${from.events} AS e
+  `SELECT e.id, ${free(t)} AND e.created_at <= ${ago('$1')} FROM ${from.events} AS e
 WHERE e.id > $2::uuid AND e.id < ${idAt(ago('$1'))} ORDER BY e.id LIMIT $3::int`
 
 /** Ids that an application brought say nothing of their age, so these events are found by their own index. */
 const WALK_OTHERS = (t: PostgresTables, from: PostgresTables): string =>
-  `SELECT e.id, ${unreferenced(t)}, e.created_at::text FROM ${from.events} AS e
+  `SELECT e.id, ${free(t)}, e.created_at::text FROM ${from.events} AS e
 WHERE NOT e.timed_id AND e.created_at > $2::timestamptz AND e.created_at <= ${ago('$1')}
 ORDER BY e.created_at LIMIT $3::int`
 

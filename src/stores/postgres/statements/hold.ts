@@ -27,7 +27,7 @@ const HOLD = sqlText(
 ), behind AS MATERIALIZED (
   SELECT id FROM found WHERE holder IN (SELECT id FROM locked)
 ), held AS (
-  UPDATE ${t.deliveries} SET status = 6, holds_key = true
+  UPDATE ${t.deliveries} SET status = 6, holds_key = true, token = NULL
   WHERE id = ANY(ARRAY(SELECT id FROM behind)) AND ${SENDABLE} RETURNING id
 )
 SELECT id FROM held

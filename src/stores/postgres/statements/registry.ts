@@ -31,14 +31,8 @@ const LOAD = sqlText(
     `SELECT name, to_json(patterns), to_json(patterns_from::text[]), version, ${asMs('started_at')}, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
 )
 
-/**
- * Declarations one after another, and none while unrouted events are expanded; readers are not kept waiting. A process
- * that is suspended halfway loses its connection, because others wait for it.
- */
-const LOCK = sqlText(
-  (t) =>
-    `SET LOCAL idle_in_transaction_session_timeout = '10s'; LOCK TABLE ${t.destinations} IN EXCLUSIVE MODE`,
-)
+/** Declarations one after another, and none while unrouted events are expanded; readers are not kept waiting. */
+const LOCK = sqlText((t) => `LOCK TABLE ${t.destinations} IN EXCLUSIVE MODE`)
 
 /** What a sequence has given out so far. */
 export const lastSeq = (t: PostgresTables): string =>

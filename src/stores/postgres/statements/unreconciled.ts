@@ -14,7 +14,13 @@ import type { PostgresTables } from '../tables.ts'
 import { lastSeq } from './registry.ts'
 import { asBigInt, asNumber, asText, asTextOrNull, isTrue, sqlText } from './sql-text.ts'
 
-const DRAWN = sqlText((t) => `SELECT ${lastSeq(t)}`)
+/**
+ * Not while a declaration is under way: it has chosen the position from which its patterns count, and the search would
+ * still go by the patterns before it. Naming the registry with a lock, though of none of its rows, waits for its end.
+ */
+const DRAWN = sqlText(
+  (t) => `SELECT ${lastSeq(t)} WHERE NOT EXISTS (SELECT 1 FROM ${t.destinations} WHERE false FOR KEY SHARE)`,
+)
 
 /**
  * Whoever drew a position before has an older number than ours. The snapshot would not tell: its upper end is the

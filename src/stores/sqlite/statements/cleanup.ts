@@ -40,9 +40,14 @@ const EVENTS = sqlText(
   (t) => `DELETE FROM ${t.events} AS e WHERE e.id IN ${IDS} AND ${unreferenced(t)} RETURNING 1`,
 )
 
-/** For events that never had a delivery, or lost it by hand: a walk from the oldest, a bounded number at a time. */
+/**
+ * For events that never had a delivery, or lost it by hand: a walk from the oldest, a bounded number at a time. The
+ * reconciler may still give one its first delivery.
+ */
 const WALK = sqlText(
-  (t) => `SELECT e.seq, e.id, ${unreferenced(t)}, e.created_at <= ${NOW} - ? FROM ${t.events} AS e
+  (
+    t,
+  ) => `SELECT e.seq, e.id, ${unreferenced(t)} AND e.seq <= ${reconciled(t)}, e.created_at <= ${NOW} - ? FROM ${t.events} AS e
 WHERE e.seq > ? ORDER BY e.seq LIMIT ?`,
 )
 

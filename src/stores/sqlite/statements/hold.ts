@@ -7,7 +7,7 @@ import { asId, asText, IDS, idList, NOW, sqlText, UNCLAIMED } from './sql-text.t
 
 /** The holder is looked for in the statement that holds: afterwards its settle finds every row that waits for it. */
 const HOLD = sqlText(
-  (t) => `UPDATE ${t.deliveries} AS d SET status = 6, holds_key = 1
+  (t) => `UPDATE ${t.deliveries} AS d SET status = 6, holds_key = 1, token = NULL
 WHERE d.id IN ${IDS} AND d.destination = ? AND ((d.status = 0 AND ${UNCLAIMED}) OR (d.status = 2 AND d.available_at <= ${NOW})) AND d.key IS NOT NULL
   AND ${heldBack(t)}`,
 )

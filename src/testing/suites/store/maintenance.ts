@@ -54,6 +54,21 @@ export const maintenanceTopic: Topic = {
         assert.deepEqual(events, [], 'a later version of alpha does not send it a second time')
       },
 
+    'an event that nobody heard of yet stays until every destination is reconciled past it': async (t) => {
+      const { version } = await t.store.registry.declare([{ name: 'alpha', patterns: ['a.*'] }])
+      await t.store.registry.declare([{ name: 'alpha', patterns: ['a.*', 'b.*'] }])
+      const missed = t.event({ routesVersion: version, type: 'b.stored' })
+      await t.insert({ events: [missed] })
+      assert.equal((await cleanup(t)).events, 0)
+      const { events } = await t.store.registry.findUnreconciled('alpha', 10)
+      assert.deepEqual(
+        events.map(({ id }) => id),
+        [missed.id],
+      )
+      await t.store.registry.reconcile('alpha', [], events[0]!.seq)
+      assert.equal((await cleanup(t)).events, 1)
+    },
+
     'dead deliveries stay as long': async (t) => {
       const me = await t.worker()
       await t.declare('alpha')

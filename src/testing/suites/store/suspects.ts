@@ -136,6 +136,18 @@ export const suspectsTopic: Topic = {
       assert.deepEqual([row.status, row.holdsKey, row.attempts], ['retry', true, 2])
     },
 
+    'nor does one that was put aside behind the head of its key and goes on': async (t) => {
+      const me = await t.worker()
+      const head = await t.publish({ key: 'k' })
+      const suspected = await t.publish({ key: 'k' })
+      await suspect(t, me.id, suspected)
+      await t.retry(head, me.right)
+      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([suspected])), idsOf([suspected]))
+      await t.done(head, me.right)
+      const { token, suspicions } = await t.readOne(suspected)
+      assert.deepEqual([token, suspicions], [null, 1])
+    },
+
     'after a settle or a release the row no longer looks like a suspect': async (t) => {
       const me = await t.worker()
       const [released, retried] = await t.publishMany(2)

@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest'
+import type { Delivery } from '../model/delivery.ts'
+import type { ResolvedDestination } from '../options.ts'
+import type { OutgoingDelivery, Publisher, SendResult } from '../spi/index.ts'
+import { publisherReceiver } from './receivers.ts'
+
+const delivery = (id: string, key: string | null): Delivery =>
+  ({ id, run: 1, attempts: 0, event: { id, key } }) as unknown as Delivery
+
+/** A publisher of one ordered batch, whose topic function knows nothing of the event `lost`. */
+const create = (
+  send = (batch: readonly OutgoingDelivery[]) => batch.map((): SendResult => ({ ok: true })),
+) => {
+  const sent: string[] = []
+  const publisher = {
+    send: async (batch: readonly OutgoingDelivery[]) => {
+      sent.push(...batch.map(({ deliveryId }) => deliveryId))
+      return send(batch)
+    },
+  } as unknown as Publisher
+  const topic = ({ id }: { readonly id: string }): string => {
+    if (id === 'lost') throw new Error('no topic')
+    return 'topic'
+  }
+  const receiver = publisherReceiver(publisher, { topic } as unknown as ResolvedDestination)
+  const receive = (batch: readonly Delivery[]) =>
+    receiver.receive(batch, { signal: new AbortController().signal })
+  return { sent, receive }
+}
+
+describe('an event without a topic in an ordered batch', () => {
+  it('is not overtaken by what follows in its key, and others are sent', async () => {
+    const { sent, receive } = create()
+    const batch = [
+      delivery('lost', 'k'),
+      delivery('other', 'l'),
+      delivery('behind', 'k'),
+      delivery('free', null),
+    ]
+    const results = await receive(batch)
+    expect(sent).toEqual(['other', 'free'])
+    expect(results.map(({ ok }) => ok)).toEqual([false, true, false, true])
+  })
+
+  it('does not hide that the publisher gave too few results', async () => {
+    const { receive } = create(() => [{ ok: true }])
+    const batch = [delivery('lost', null), delivery('first', null), delivery('second', null)]
+    await expect(receive(batch)).rejects.toThrow(TypeError)
+  })
+})
