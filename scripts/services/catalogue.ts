@@ -8,6 +8,7 @@ import { mysql } from './mysql.ts'
 import { nats } from './nats.ts'
 import { pgbouncer } from './pgbouncer.ts'
 import { postgres, postgresNew } from './postgres.ts'
+import { rabbitmq } from './rabbitmq.ts'
 import { redis } from './redis.ts'
 import { type Service, ServicesError } from './service.ts'
 
@@ -20,6 +21,7 @@ export const SERVICES: readonly Service[] = [
   redis,
   nats,
   mosquitto,
+  rabbitmq,
 ]
 
 const NAME = /^([a-z-]+)(?:@([a-z][a-z0-9]{0,15}))?$/

@@ -50,3 +50,7 @@ export const speaksMqtt = async (port: number): Promise<boolean> => {
   const connect = Buffer.from([0x10, 0x0c, 0, 4, ...Buffer.from('MQTT'), 4, 2, 0, 5, 0, 0])
   return (await firstBytes(port, 4, connect))[0] === 0x20
 }
+
+/** It begins with a frame of the kind that carries methods: that it listens to us. */
+export const speaksAmqp = async (port: number): Promise<boolean> =>
+  (await firstBytes(port, 8, Buffer.from('AMQP\0\0\x09\x01', 'latin1')))[0] === 1

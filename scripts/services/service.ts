@@ -26,6 +26,8 @@ export interface Site {
 export interface Command {
   readonly program: string
   readonly args: readonly string[]
+  /** Beside what every server gets. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export interface Service {
@@ -34,6 +36,8 @@ export interface Service {
   readonly variable: string
   /** No two services agree in the last two digits: see `ports.ts`. */
   readonly preferredPort: number
+  /** How many it takes: its own and those after it. Default 1. */
+  readonly ports?: number
   /** Services that must be ready before this one starts. */
   readonly needs: readonly string[]
   /** Asks the server to finish what it does and to end. */

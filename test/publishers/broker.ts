@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { killService, startService } from '../../scripts/services/index.ts'
 import type { Publisher } from '../../src/core/spi/index.ts'
 import type { PublisherHarness } from '../../src/testing/suites/index.ts'
-import { type Proxy, startProxy } from '../databases/proxy.ts'
+import { startProxy } from '../databases/proxy.ts'
 
 export interface TestBroker {
   readonly url: string
@@ -18,7 +18,7 @@ export const newTopic = (): string => `orders_${randomBytes(6).toString('hex')}`
 export const startBroker = async (kind: string, open: (url: string) => Publisher): Promise<TestBroker> => {
   const name = `${kind}@publishers`
   const url = await startService(name)
-  const proxies: Proxy[] = []
+  const proxies: AsyncDisposable[] = []
   return {
     url,
     hooks: {

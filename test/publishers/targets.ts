@@ -4,6 +4,7 @@ import { createFilePlace } from './places/file.ts'
 import { createForwardPlace } from './places/forward.ts'
 import { createMqttPlace } from './places/mqtt.ts'
 import { createNatsPlace } from './places/nats.ts'
+import { createRabbitmqPlace } from './places/rabbitmq.ts'
 import { createRedisPlace } from './places/redis.ts'
 import { createWebhookPlace } from './places/webhook.ts'
 
@@ -38,6 +39,7 @@ export const PUBLISHER_TARGETS: Readonly<Record<string, PublisherTarget>> = {
   },
   mqtt: { create: createMqttPlace, skip: [] },
   nats: { create: createNatsPlace, skip: [] },
+  rabbitmq: { create: createRabbitmqPlace, skip: [] },
   redis: { create: createRedisPlace, skip: [] },
   webhook: { create: createWebhookPlace, skip: [] },
 }

@@ -3,7 +3,7 @@ import { InvalidOptionError, readGiven } from '../../core/errors.ts'
 import { refuseUnknown, shownWithKind } from '../../core/model/index.ts'
 
 export type Rule = { readonly optional?: boolean } & (
-  | { readonly kind: 'text' | 'flag' | 'function' | 'anything' }
+  | { readonly kind: 'text' | 'flag' | 'function' | 'text or function' | 'anything' }
   | { readonly kind: 'choice'; readonly of: readonly string[] }
   /** Whole. */
   | { readonly kind: 'number'; readonly from: number; readonly to: number }
@@ -17,6 +17,8 @@ const wanted = (rule: Rule): string => {
       return 'true or false'
     case 'function':
       return 'a function'
+    case 'text or function':
+      return 'a text that is not empty, or a function'
     case 'anything':
       return 'there'
     case 'choice':
@@ -34,6 +36,8 @@ const keeps = (rule: Rule, value: unknown): boolean => {
       return typeof value === 'boolean'
     case 'function':
       return typeof value === 'function'
+    case 'text or function':
+      return typeof value === 'function' || (typeof value === 'string' && value !== '')
     case 'anything':
       return true
     case 'choice':
