@@ -2,6 +2,7 @@
  * All services. A new one is a file, a line here, and an entry in compose.yaml. `postgres@crash` is a second server
  * of the same kind, with its own data and port, for a test that kills it while other tests use `postgres`.
  */
+import { kafka } from './kafka.ts'
 import { mariadb } from './mariadb.ts'
 import { mosquitto } from './mosquitto.ts'
 import { mysql } from './mysql.ts'
@@ -22,6 +23,7 @@ export const SERVICES: readonly Service[] = [
   nats,
   mosquitto,
   rabbitmq,
+  kafka,
 ]
 
 const NAME = /^([a-z-]+)(?:@([a-z][a-z0-9]{0,15}))?$/

@@ -54,3 +54,13 @@ export const speaksMqtt = async (port: number): Promise<boolean> => {
 /** It begins with a frame of the kind that carries methods: that it listens to us. */
 export const speaksAmqp = async (port: number): Promise<boolean> =>
   (await firstBytes(port, 8, Buffer.from('AMQP\0\0\x09\x01', 'latin1')))[0] === 1
+
+/** It is asked which requests it knows, and answers with the number of our question. */
+export const speaksKafka = async (port: number): Promise<boolean> => {
+  const number = [0, 0, 0, 7]
+  const request = Buffer.from([0, 18, 0, 0, ...number, 0xff, 0xff])
+  const answer = await firstBytes(port, 10, Buffer.from([0, 0, 0, request.length, ...request]))
+  return (
+    answer.length >= 10 && answer.subarray(4, 8).equals(Buffer.from(number)) && answer.readInt16BE(8) === 0
+  )
+}

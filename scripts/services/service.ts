@@ -42,8 +42,8 @@ export interface Service {
   readonly needs: readonly string[]
   /** Asks the server to finish what it does and to end. */
   readonly stopSignal: NodeJS.Signals
-  /** Where the programs come from: a Debian is needed for `debian`, any Linux does for `npm`. */
-  readonly source: 'debian' | 'npm'
+  /** Where the programs come from: `debian` needs a Debian, `maven` needs Java and Maven, for `npm` any Linux does. */
+  readonly source: 'debian' | 'npm' | 'maven'
   /** Brings the programs, unless they are there. */
   install(site: Site): Promise<void>
   /** Prepares the data, unless they are there, removes what a crash left, and says what to run. */

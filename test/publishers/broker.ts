@@ -14,8 +14,15 @@ export interface TestBroker {
 
 export const newTopic = (): string => `orders_${randomBytes(6).toString('hex')}`
 
-/** `open` makes a publisher for an address of the server. */
-export const startBroker = async (kind: string, open: (url: string) => Publisher): Promise<TestBroker> => {
+/**
+ * `open` makes a publisher for an address of the server; `tell` changes what the server says to clients behind a proxy,
+ * where it speaks of its address.
+ */
+export const startBroker = async (
+  kind: string,
+  open: (url: string) => Publisher,
+  tell?: (url: string) => (data: Buffer, port: number) => Buffer,
+): Promise<TestBroker> => {
   const name = `${kind}@publishers`
   const url = await startService(name)
   const proxies: AsyncDisposable[] = []
@@ -25,7 +32,7 @@ export const startBroker = async (kind: string, open: (url: string) => Publisher
       kill: () => killService(name),
       start: async () => void (await startService(name)),
       async openHanging() {
-        const proxy = await startProxy(url)
+        const proxy = await startProxy(url, tell?.(url))
         proxies.push(proxy)
         return { publisher: open(proxy.url), hang: () => proxy.goSilent(), goOn: () => proxy.pass() }
       },

@@ -2,6 +2,7 @@
 import type { PublisherHarness, SuiteOptions } from '../../src/testing/suites/index.ts'
 import { createFilePlace } from './places/file.ts'
 import { createForwardPlace } from './places/forward.ts'
+import { createKafkaPlace } from './places/kafka.ts'
 import { createMqttPlace } from './places/mqtt.ts'
 import { createNatsPlace } from './places/nats.ts'
 import { createRabbitmqPlace } from './places/rabbitmq.ts'
@@ -37,6 +38,7 @@ export const PUBLISHER_TARGETS: Readonly<Record<string, PublisherTarget>> = {
       ),
     ],
   },
+  kafka: { create: createKafkaPlace, skip: [] },
   mqtt: { create: createMqttPlace, skip: [] },
   nats: { create: createNatsPlace, skip: [] },
   rabbitmq: { create: createRabbitmqPlace, skip: [] },

@@ -11,7 +11,7 @@ export interface Parcel {
   readonly exchange: string
   readonly routingKey: string
   readonly body: Buffer
-  readonly properties: { readonly messageId: string }
+  readonly properties: { readonly messageId: string } & Readonly<Record<string, unknown>>
 }
 
 const NOT_FOUND = 404
