@@ -37,6 +37,9 @@ const settingsFor = (site: Site, data: string): Readonly<Record<string, string |
   'message.max.bytes': 1_048_588,
   // What it answered is on disk.
   ...(site.durable ? { 'log.flush.interval.messages': 1 } : {}),
+  // After a kill it takes itself for somebody else until its old session has run out.
+  'broker.session.timeout.ms': 3_000,
+  'broker.heartbeat.interval.ms': 500,
   'offsets.topic.replication.factor': 1,
   'offsets.topic.num.partitions': 1,
   'transaction.state.log.replication.factor': 1,

@@ -46,12 +46,24 @@ const statOf = (pid: number): ProcessStat | null => {
   return line === null ? null : parseStat(line)
 }
 
+/** The first thread may be gone while others still hold the ports. */
+const hasEnded = (pid: number, { state }: ProcessStat): boolean =>
+  state === 'X' || (state === 'Z' && threadsOf(pid) <= 1)
+
+const threadsOf = (pid: number): number => {
+  try {
+    return readdirSync(`/proc/${pid}/task`).length
+  } catch {
+    return 0
+  }
+}
+
 /** Null for a process that ended, even if nobody has waited for it yet. */
 export const birthOf = (pid: number): string | null => {
   const stat = statOf(pid)
   if (stat !== null) {
     const boot = readText('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
-    return stat.state === 'Z' || stat.state === 'X' ? null : `${boot}/${stat.startTicks}`
+    return hasEnded(pid, stat) ? null : `${boot}/${stat.startTicks}`
   }
   // Without /proc only containers are run, and only the lock asks; whether the process lives is all there is to know.
   return process.platform !== 'linux' && exists(pid) ? 'alive' : null

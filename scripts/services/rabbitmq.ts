@@ -2,9 +2,9 @@
  * RabbitMQ, the one of Debian 12. Its scripts and those of Erlang know where Debian puts them, so the machine of Erlang is
  * started as they would start it, without them.
  */
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { dataOf, giveToAccount } from './data.ts'
+import { copyFromFiles, dataOf, giveToAccount } from './data.ts'
 import { debianCommand, debianUsr, installDebian } from './install/debian.ts'
 import { speaksAmqp } from './probe.ts'
 import { type Command, LOGIN, type Service, ServicesError, type Site } from './service.ts'
@@ -22,25 +22,6 @@ const findIn = (folder: string, start: string): string => {
   return join(folder, found)
 }
 
-const writeSettings = (site: Site): string => {
-  const lines = [
-    `listeners.tcp.local = 127.0.0.1:${site.port}`,
-    `default_user = ${LOGIN}`,
-    `default_pass = ${LOGIN}`,
-    'default_user_tags.administrator = true',
-    // It refuses larger ones, and closes their channel.
-    'max_message_size = 2000000',
-    'disk_free_limit.absolute = 50MB',
-    'log.console = true',
-    'log.console.level = error',
-    'log.file = false',
-  ]
-  const settings = join(site.home, 'rabbitmq.conf')
-  writeFileSync(settings, `${lines.join('\n')}\n`)
-  giveToAccount(site, settings)
-  return settings
-}
-
 const environmentOf = (site: Site, erlang: string, home: string): Record<string, string> => ({
   ROOTDIR: erlang,
   BINDIR: join(findIn(erlang, 'erts-'), 'bin'),
@@ -56,7 +37,9 @@ const environmentOf = (site: Site, erlang: string, home: string): Record<string,
   RABBITMQ_DIST_PORT: String(site.port + NODES),
   RABBITMQ_MNESIA_BASE: dataOf(site),
   RABBITMQ_LOG_BASE: site.home,
-  RABBITMQ_CONFIG_FILE: writeSettings(site),
+  RABBITMQ_CONFIG_FILE: copyFromFiles(site, 'rabbitmq.conf'),
+  RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
+  RABBITMQ_NODE_PORT: String(site.port),
   RABBITMQ_ENABLED_PLUGINS_FILE: join(site.home, 'enabled_plugins'),
   RABBITMQ_CONF_ENV_FILE: '/dev/null',
 })

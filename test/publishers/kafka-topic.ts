@@ -1,6 +1,6 @@
 /** Topics of the test's Kafka: made, and read from their beginning without a group. */
 import { randomUUID } from 'node:crypto'
-import { Admin, Consumer, IS_CONTROL, type RecordsBatch } from '@platformatic/kafka'
+import { Admin, Consumer, IS_CONTROL, Producer, type RecordsBatch } from '@platformatic/kafka'
 
 export interface StoredRecord {
   readonly partition: number
@@ -33,14 +33,16 @@ export const createTopic = async (
   partitions = 1,
   configs: Readonly<Record<string, string>> = {},
 ): Promise<void> => {
-  const admin = new Admin(settingsOf(address))
+  const [admin, producer] = [new Admin(settingsOf(address)), new Producer(settingsOf(address))]
   try {
     const list = Object.entries(configs).map(([name, value]) => ({ name, value }))
     await admin.createTopics({ topics: [topic], partitions, replicas: 1, configs: list })
     // It is there when a leader is known for each of its partitions.
     await admin.metadata({ topics: [topic], forceUpdate: true })
+    // A broker that has just begun gives out no ids for producers yet.
+    await producer.initIdempotentProducer({})
   } finally {
-    await admin.close()
+    await Promise.all([admin.close(), producer.close()])
   }
 }
 
