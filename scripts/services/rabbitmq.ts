@@ -2,8 +2,9 @@
  * RabbitMQ, the one of Debian 12. Its scripts and those of Erlang know where Debian puts them, so the machine of Erlang is
  * started as they would start it, without them.
  */
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { run } from './command.ts'
 import { copyFromFiles, dataOf, giveToAccount } from './data.ts'
 import { debianCommand, debianUsr, installDebian } from './install/debian.ts'
 import { speaksAmqp } from './probe.ts'
@@ -66,6 +67,18 @@ const withRegister = (register: Command, server: Command): Command => {
     program: 'sh',
     args: ['-c', `${words.join(' ')} & exec "$@"`, 'sh', server.program, ...server.args],
   }
+}
+
+/** Calls a function in the running server: what its own administration has no request for. */
+export const askErlang = async (
+  site: Pick<Site, 'folder' | 'home' | 'port'>,
+  call: string,
+): Promise<string> => {
+  const bin = join(findIn(join(debianUsr(site, PACKAGE), 'lib', 'erlang'), 'erts-'), 'bin')
+  const cookie = readFileSync(join(site.home, '.erlang.cookie'), 'utf8')
+  const args = ['-c', cookie, '-name', `${LOGIN}@localhost`, '-a', call]
+  const env = { ERL_EPMD_PORT: String(site.port + REGISTER) }
+  return await run({ program: join(bin, 'erl_call'), args }, { env })
 }
 
 export const rabbitmq: Service = {

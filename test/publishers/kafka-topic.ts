@@ -14,6 +14,11 @@ export interface KafkaAddress {
   readonly sasl: { readonly mechanism: 'PLAIN'; readonly username: string; readonly password: string }
 }
 
+interface Aborted {
+  readonly producerId: bigint
+  readonly firstOffset: bigint
+}
+
 export const addressOf = (url: string): KafkaAddress => {
   const { host, username, password } = new URL(url)
   return { brokers: host, sasl: { mechanism: 'PLAIN', username, password } }
@@ -46,17 +51,32 @@ export const createTopic = async (
   }
 }
 
+const isControl = ({ attributes }: RecordsBatch): boolean => (attributes & IS_CONTROL) !== 0
+
+/** Without what belongs to transactions that were given up: up to their end, which a control batch marks. */
+const kept = (batches: readonly RecordsBatch[], aborted: readonly Aborted[]): RecordsBatch[] => {
+  const waiting = [...aborted]
+  const given = new Set<bigint>()
+  return batches.filter((batch) => {
+    for (const [at, { producerId, firstOffset }] of waiting.entries()) {
+      if (firstOffset > batch.firstOffset) continue
+      given.add(producerId)
+      waiting.splice(at, 1)
+    }
+    if (isControl(batch)) given.delete(batch.producerId)
+    return !isControl(batch) && !given.has(batch.producerId)
+  })
+}
+
 const recordsIn = (partition: number, batches: readonly RecordsBatch[]): StoredRecord[] =>
-  batches
-    .filter(({ attributes }) => (attributes & IS_CONTROL) === 0)
-    .flatMap(({ records }) =>
-      records.map(({ key, value, headers }) => ({
-        partition,
-        key: key ?? null,
-        value: value ?? Buffer.alloc(0),
-        headers: Object.fromEntries([...headers].map(([name, text]) => [String(name), String(text)])),
-      })),
-    )
+  batches.flatMap(({ records }) =>
+    records.map(({ key, value, headers }) => ({
+      partition,
+      key: key ?? null,
+      value: value ?? Buffer.alloc(0),
+      headers: Object.fromEntries([...headers].map(([name, text]) => [String(name), String(text)])),
+    })),
+  )
 
 const readPartition = async (
   consumer: Consumer,
@@ -88,10 +108,10 @@ const readPartition = async (
         },
       ],
     })
-    const batches = responses[0]?.partitions[0]?.records ?? []
+    const { records: batches = [], abortedTransactions = [] } = responses[0]?.partitions[0] ?? {}
     const last = batches.at(-1)
     if (last === undefined) return found
-    found.push(...recordsIn(partition, batches))
+    found.push(...recordsIn(partition, kept(batches, abortedTransactions)))
     fetchOffset = last.firstOffset + BigInt(last.lastOffsetDelta) + 1n
   }
 }

@@ -89,7 +89,8 @@ const writeAptFiles = (apt: string, suite: Suite): void => {
   writeFileSync(join(apt, 'apt.conf'), lines.join(''))
 }
 
-const folderOf = (site: Site, packageName: string): string => join(site.folder, 'programs', packageName)
+const folderOf = (site: Pick<Site, 'folder'>, packageName: string): string =>
+  join(site.folder, 'programs', packageName)
 
 export const installDebian = async (site: Site, suite: Suite, packageName: string): Promise<void> => {
   const folder = folderOf(site, packageName)
@@ -111,7 +112,8 @@ export const installDebian = async (site: Site, suite: Suite, packageName: strin
 }
 
 /** The folder that the package knows as `/usr`. */
-export const debianUsr = (site: Site, packageName: string): string => join(folderOf(site, packageName), 'usr')
+export const debianUsr = (site: Pick<Site, 'folder'>, packageName: string): string =>
+  join(folderOf(site, packageName), 'usr')
 
 /** Runs a program of the package with the package's own loader and libraries. */
 export const debianCommand = (

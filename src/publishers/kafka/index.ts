@@ -3,6 +3,7 @@
  * when all replicas in sync have it. The delivery's topic is the topic, the event's key is the record's: it decides the
  * partition, as Kafka's own clients do it.
  */
+import zlib from 'node:zlib'
 import { InvalidOptionError, PermanentError } from '../../core/errors.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
 import { brokerPublisher } from '../shared/broker.ts'
@@ -44,6 +45,9 @@ export interface KafkaPublisherOptions extends FormatOptions {
 const RECORD_OVERHEAD = 96
 const HEADER_OVERHEAD = 10
 
+const TRANSACTION_RETRIES = 100
+const TRANSACTION_RETRY_MS = 20
+
 const asBuffer = (body: string | Uint8Array): Buffer =>
   typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
 
@@ -83,6 +87,11 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
     source: { kind: 'text', optional: true },
   })
+  if (options.compression === 'zstd' && !('zstdCompressSync' in zlib))
+    throw new InvalidOptionError("kafkaPublisher: compression 'zstd' needs Node 22.15 or later", {
+      option: 'compression',
+      value: options.compression,
+    })
   const { clientId = 'posthaste', sasl, tls = false, compression = 'none', transactionalId } = options
   const { maxMessageBytes = 1_000_000, connectTimeoutMs = 5_000, requestTimeoutMs = 10_000 } = options
   const messageOf = messages(options, 'ce_')
@@ -90,9 +99,14 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     clientId,
     bootstrapBrokers: brokersOf(options),
     idempotent: true,
-    // We try again; not the client, which would do so beyond every deadline.
-    retries: false,
+    // We try again; not the client, which would do so beyond every deadline. But a transaction cannot begin before the
+    // broker has written down the end of the last one, and the client has to ask until it has.
+    retries: transactionalId === undefined ? false : TRANSACTION_RETRIES,
+    retryDelay: TRANSACTION_RETRY_MS,
     autocreateTopics: false,
+    // Nobody in particular: the client would claim to be producer 0, and be refused where its id is known already.
+    producerId: -1n,
+    producerEpoch: -1,
     compression,
     connectTimeout: connectTimeoutMs,
     requestTimeout: requestTimeoutMs,
@@ -157,8 +171,8 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
   /** All of it or nothing; without the ones that are refused, as often as there are such. */
   const transact = async (session: Session, shipment: Shipment, signal: AbortSignal): Promise<void> => {
     while (shipment.results.includes(null)) {
-      const transaction = await session.producer.beginTransaction()
       try {
+        const transaction = await session.producer.beginTransaction()
         if (await shipment.runWhole(transaction, signal)) {
           await transaction.commit()
           return

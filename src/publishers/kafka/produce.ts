@@ -34,7 +34,8 @@ const behind = (): SendResult =>
 export class Shipment {
   readonly results: (SendResult | null)[]
   readonly #parcels: readonly (Parcel | null)[]
-  readonly #brokenKeys = new Set<string>()
+  /** By key, the first that was not accepted. */
+  readonly #brokenAt = new Map<string, number>()
   readonly #maxPartitionBytes: number
   /** How many records of a partition may share a round, where the broker refused more. */
   readonly #most = new Map<string, number>()
@@ -49,7 +50,7 @@ export class Shipment {
     this.#parcels = parcels
     this.results = [...results]
     this.#maxPartitionBytes = maxPartitionBytes
-    for (const [at, result] of results.entries()) if (result !== null) this.#breakKey(keys[at] ?? null)
+    for (const [at, result] of results.entries()) if (result !== null) this.#breakKey(keys[at] ?? null, at)
   }
 
   /** Sends all that have no result yet. */
@@ -90,7 +91,7 @@ export class Shipment {
     let total = 0
     for (const [at, parcel] of this.#parcels.entries()) {
       if (parcel === null || this.results[at] !== null) continue
-      if (parcel.key !== null && this.#brokenKeys.has(parcel.key)) {
+      if (parcel.key !== null && (this.#brokenAt.get(parcel.key) ?? at) < at) {
         this.results[at] = behind()
         continue
       }
@@ -152,10 +153,10 @@ export class Shipment {
 
   #note(at: number, result: SendResult): void {
     this.results[at] = result
-    if (!result.ok) this.#breakKey(this.#parcels[at]?.key ?? null)
+    if (!result.ok) this.#breakKey(this.#parcels[at]?.key ?? null, at)
   }
 
-  #breakKey(key: string | null): void {
-    if (key !== null) this.#brokenKeys.add(key)
+  #breakKey(key: string | null, at: number): void {
+    if (key !== null) this.#brokenAt.set(key, Math.min(at, this.#brokenAt.get(key) ?? at))
   }
 }
