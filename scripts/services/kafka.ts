@@ -5,12 +5,19 @@ import { run } from './command.ts'
 import { dataOf, giveToAccount, initialise } from './data.ts'
 import { installMaven, javaCommand } from './install/maven.ts'
 import { speaksKafka } from './probe.ts'
-import { LOGIN, type Service, type Site } from './service.ts'
+import { type Command, LOGIN, type Service, type Site } from './service.ts'
 
 const VERSION = '4.1.1'
 const NAME = `kafka-${VERSION}`
 /** A cluster has an id, made by whoever formats its disks; there is only ever one node in ours. */
 const CLUSTER = 'posthaste-services-000'
+
+const CONSUMER = 'org.apache.kafka.tools.consumer.ConsoleConsumer'
+const CONSUMER_FLAGS = [
+  ...['-Xmx128m', '-XX:+UseSerialGC', '-Dlog4j2.level=off'],
+  // Whatever the language of the machine; the second is for Java 18 and later.
+  ...['-Dfile.encoding=UTF-8', '-Dstdout.encoding=UTF-8'],
+]
 
 const FLAGS = ['-Xmx384m', '-XX:+UseSerialGC', '-Djava.awt.headless=true']
 
@@ -79,6 +86,27 @@ const format = async (site: Site, flags: readonly string[], folder: string): Pro
     account: site.account,
     cwd: site.home,
   })
+}
+
+/** Kafka's own consumer at the command line: prints a line for each record from the beginning, and ends after `count`. */
+export const consoleConsumer = (
+  site: Pick<Site, 'folder'>,
+  port: number,
+  topic: string,
+  count: number,
+): Command => {
+  const client = {
+    'security.protocol': 'SASL_PLAINTEXT',
+    'sasl.mechanism': 'PLAIN',
+    'sasl.jaas.config': LOGIN_MODULE,
+  }
+  const shown = ['key', 'headers', 'partition', 'timestamp'].map((what) => `print.${what}=true`)
+  return javaCommand(site, NAME, CONSUMER_FLAGS, CONSUMER, [
+    ...['--bootstrap-server', `127.0.0.1:${port}`, '--topic', topic],
+    ...['--from-beginning', '--max-messages', String(count), '--timeout-ms', '60000'],
+    ...shown.flatMap((property) => ['--property', property]),
+    ...Object.entries(client).flatMap(([name, value]) => ['--consumer-property', `${name}=${value}`]),
+  ])
 }
 
 export const kafka: Service = {

@@ -92,7 +92,11 @@ const writeAptFiles = (apt: string, suite: Suite): void => {
 const folderOf = (site: Pick<Site, 'folder'>, packageName: string): string =>
   join(site.folder, 'programs', packageName)
 
-export const installDebian = async (site: Site, suite: Suite, packageName: string): Promise<void> => {
+export const installDebian = async (
+  site: Pick<Site, 'folder' | 'report'>,
+  suite: Suite,
+  packageName: string,
+): Promise<void> => {
   const folder = folderOf(site, packageName)
   if (existsSync(folder)) return
   site.report(`installing ${packageName} of Debian ${suite}`)
@@ -117,7 +121,7 @@ export const debianUsr = (site: Pick<Site, 'folder'>, packageName: string): stri
 
 /** Runs a program of the package with the package's own loader and libraries. */
 export const debianCommand = (
-  site: Site,
+  site: Pick<Site, 'folder'>,
   packageName: string,
   program: string,
   args: readonly string[],

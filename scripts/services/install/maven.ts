@@ -9,7 +9,7 @@ export type Artifact = `${string}:${string}:${string}`
 
 const COPY = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies'
 
-const folderOf = (site: Site, name: string): string => join(site.folder, 'programs', name)
+const folderOf = (site: Pick<Site, 'folder'>, name: string): string => join(site.folder, 'programs', name)
 
 const element = (name: string, content: string): string => `<${name}>${content}</${name}>`
 
@@ -55,7 +55,7 @@ export const installMaven = async (
 
 /** Runs a class of them; `flags` are for the machine of Java. */
 export const javaCommand = (
-  site: Site,
+  site: Pick<Site, 'folder'>,
   name: string,
   flags: readonly string[],
   main: string,
