@@ -45,6 +45,8 @@ export interface KafkaPublisherOptions extends FormatOptions {
 const RECORD_OVERHEAD = 96
 const HEADER_OVERHEAD = 10
 
+/** A leader that has moved is noticed at once, by the answer; this is for partitions that were added. */
+const METADATA_MAX_AGE_MS = 60_000
 const TRANSACTION_RETRIES = 100
 const TRANSACTION_RETRY_MS = 20
 
@@ -104,6 +106,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     retries: transactionalId === undefined ? false : TRANSACTION_RETRIES,
     retryDelay: TRANSACTION_RETRY_MS,
     autocreateTopics: false,
+    metadataMaxAge: METADATA_MAX_AGE_MS,
     // Nobody in particular: the client would claim to be producer 0, and be refused where its id is known already.
     producerId: -1n,
     producerEpoch: -1,
@@ -122,8 +125,8 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     deliveries: readonly OutgoingDelivery[],
   ): Promise<ReadonlyMap<string, number | Error>> => {
     const found = new Map<string, number | Error>()
-    // One by one: for an unknown one the client says nothing of the others.
-    for (const topic of new Set(deliveries.map((delivery) => delivery.topic))) {
+    // Each by itself: for an unknown one the client says nothing of the others.
+    const ask = async (topic: string): Promise<void> => {
       try {
         const { topics } = await session.producer.metadata({ topics: [topic] })
         found.set(
@@ -136,6 +139,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
         found.set(topic, failure)
       }
     }
+    await Promise.all(Array.from(new Set(deliveries.map(({ topic }) => topic)), ask))
     return found
   }
 

@@ -56,7 +56,7 @@ describe("what other people's clients read", () => {
   afterEach(() => t.close())
 
   it('redis-cli: fields and values of a stream', async () => {
-    const url = await startService('redis@publishers')
+    const url = await startService('redis@others')
     await sendBy(redisPublisher({ url }))
     const args = ['-p', portOf(url), 'XRANGE', topic, '-', '+']
     const printed = await run(await debianProgram('redis-server', 'usr/bin/redis-cli', args))
@@ -66,7 +66,7 @@ describe("what other people's clients read", () => {
   })
 
   it('mosquitto_sub: content type, user properties, payload', async () => {
-    const url = await startService('mosquitto@publishers')
+    const url = await startService('mosquitto@others')
     // The broker keeps it for those who come later.
     await sendBy(mqttPublisher({ url, retain: true }))
     const to = ['-V', '5', '-h', '127.0.0.1', '-p', portOf(url), '-t', topic, '-q', '1']
@@ -79,7 +79,7 @@ describe("what other people's clients read", () => {
   })
 
   it('pika of Python: routing key, properties, headers, body', async () => {
-    const url = await startService('rabbitmq@publishers')
+    const url = await startService('rabbitmq@others')
     const { connect } = await import('amqplib')
     const connection = await connect(url)
     await (await connection.createChannel()).assertQueue(topic)
@@ -104,11 +104,11 @@ describe("what other people's clients read", () => {
   })
 
   it("Kafka's own console consumer: key, headers, value", async () => {
-    const url = await startService('kafka@publishers')
+    const url = await startService('kafka@others')
     const address = addressOf(url)
     await createTopic(address, topic)
     await sendBy(kafkaPublisher(address))
-    const folder = dirname((await homeOfService('kafka@publishers')) as string)
+    const folder = dirname((await homeOfService('kafka@others')) as string)
     const printed = await run(consoleConsumer({ folder }, Number(portOf(url)), topic, 1))
     const headers = [['content-type', 'application/json'], ...HEADERS].map((pair) => pair.join(':'))
     const [time, ...rest] = printed.trimEnd().split('\t')
