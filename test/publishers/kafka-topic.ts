@@ -129,6 +129,6 @@ export const readTopic = async (
       found.push(...(await readPartition(consumer, topic, partition)))
     return found
   } finally {
-    await consumer.close(true)
+    await consumer.close()
   }
 }

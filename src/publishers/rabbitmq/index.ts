@@ -4,7 +4,7 @@
  * knows what they must be like.
  */
 import { OutageError, PermanentError } from '../../core/errors.ts'
-import type { EventRecord } from '../../core/model/event.ts'
+import type { EventRecord } from '../../core/model/index.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
 import { brokerPublisher } from '../shared/broker.ts'
 import { checkOptions } from '../shared/check-options.ts'
