@@ -40,6 +40,7 @@ export default tseslint.config(
       '.chaos/',
       '.soak/',
       'coverage/',
+      'examples/express-prisma/',
       'examples/nest-orders/',
     ],
   },

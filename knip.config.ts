@@ -6,15 +6,20 @@ const config: KnipConfig = {
   entry: [
     ...Object.values(entries),
     'scripts/*.{ts,mjs}',
+    'scripts/package/check-types.ts',
     'scripts/services/{index,main}.ts',
     'demo/**/*.ts',
     'bench/**/*.ts',
     'simulator/**/*.ts',
     'chaos/{crew/sink,crew/member,nemesis/main,checker/main}.ts',
     'test/nodes/**/*.ts',
-    'examples/*/{server,shop,invoke,src/main}.ts',
+    'examples/*/{server,shop,invoke,src/main,src/server}.ts',
+    'examples/*/prisma/schema.prisma',
   ],
-  project: ['{src,test,scripts,demo,bench,simulator,chaos,soak,fuzz,mutants,examples}/**/*.{ts,mjs}'],
+  project: [
+    '{src,test,scripts,demo,bench,simulator,chaos,soak,fuzz,mutants,examples}/**/*.{ts,mjs}',
+    'examples/*/prisma/*.prisma',
+  ],
   ignoreExportsUsedInFile: true,
   // scripts/check.ts runs it by its other name, attw.
   // graphile-worker and pg-boss are installed by bench/peers alone.

@@ -5,6 +5,7 @@ const DATABASES = [
   'test/clients/**/*.test.ts',
   'test/compat/servers.test.ts',
   'test/databases/**/*.test.ts',
+  'test/migrations/**/*.test.ts',
   'test/nestjs/postgres*.test.ts',
   'test/stores/{postgres,mysql,mariadb}*.test.ts',
 ]

@@ -76,3 +76,16 @@ export const nodeOfMajor = (nodes: readonly PackagedNode[], wantedMajor: string)
   if (!node) throw new Error(`test/nodes/package.json has no Node ${wantedMajor}`)
   return node
 }
+
+const LOWEST_MAJOR = '20'
+
+/** The one that runs this, if it is the lowest that is supported; that one is not packaged. */
+export const lowestNode = (): readonly PackagedNode[] => {
+  const version = process.versions.node
+  if (version.startsWith(`${LOWEST_MAJOR}.`))
+    return [{ major: LOWEST_MAJOR, version, path: process.execPath }]
+  const text = `This is Node ${version}; Node ${LOWEST_MAJOR}, the lowest supported one, is not tested by this run.`
+  console.error(text)
+  if (process.env.CI) process.exit(1)
+  return []
+}

@@ -12,6 +12,7 @@ import pg from 'pg'
 import { copyExample, install, link, pack } from './examples/kitchen.ts'
 import { Program } from './examples/program.ts'
 import { type Instructions, readInstructions } from './examples/readme.ts'
+import { PRISMA_OFFLINE } from './prisma.ts'
 import { heading, mustRun, ROOT } from './run.ts'
 import { serviceUrls } from './services/index.ts'
 import { choiceOption, runCommand } from './usage.ts'
@@ -79,6 +80,7 @@ const follow = async (
   const port = await freePort()
   const env = {
     ...process.env,
+    ...PRISMA_OFFLINE,
     PORT: String(port),
     ...(given.url === null ? {} : { DATABASE_URL: given.url }),
   }

@@ -4,7 +4,8 @@ import { heading, mustRun } from './run.ts'
 const HELP = `npm run test:full
 
 All tests at the sizes that the documents name: 20,000 events while processes are killed, plans with up to a million
-rows, 2,000 simulated histories, clients on every database, takeovers, other Nodes. About an hour. It takes no options.
+rows, 2,000 simulated histories, clients on every database, takeovers, other Nodes, the packed
+package with every data layer. About an hour. It takes no options.
 `
 
 if (process.argv.length > 2) {
@@ -34,3 +35,5 @@ heading('Takeover of lanes')
 mustRun('node', ['--import', 'tsx', 'bench/takeover.ts'])
 heading('Other Nodes')
 mustRun('node', ['--import', 'tsx', 'scripts/nodes.ts', 'test'])
+heading('The packed package with every data layer on every Node')
+mustRun('node', ['--import', 'tsx', 'scripts/test-package.ts', '--built', '--full'])

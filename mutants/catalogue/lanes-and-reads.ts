@@ -201,6 +201,6 @@ export const LANES_AND_READS: readonly Mutant[] = [
     find: 'this.#reopened.set(key, next)',
     replace: '',
     breaks: 'a read from before a failure says nothing about its key',
-    hunters: ['test/journeys/order.test.ts', 'simulator'],
+    hunters: ['src/core/flow/destination-flow.test.ts'],
   },
 ]

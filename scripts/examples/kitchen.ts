@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { PRISMA_OFFLINE } from '../prisma.ts'
 import { ROOT } from '../run.ts'
 
 interface Manifest {
@@ -25,7 +26,7 @@ export const pack = (folder: string): string => {
 
 export const copyExample = (name: string, folder: string): string => {
   const home = join(folder, name)
-  const skip = /\/(node_modules|dist)$|\.db(-\w+)?$/
+  const skip = /\/(node_modules|dist|generated)$|\.db(-\w+)?$/
   cpSync(join(ROOT, 'examples', name), home, { recursive: true, filter: (path) => !skip.test(path) })
   return home
 }
@@ -38,6 +39,7 @@ export const install = (home: string, tarball: string): void => {
   writeFileSync(path, JSON.stringify({ ...manifest, dependencies }))
   execFileSync('npm', ['install', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: home,
+    env: { ...process.env, ...PRISMA_OFFLINE },
     stdio: 'inherit',
   })
 }

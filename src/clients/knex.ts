@@ -8,6 +8,8 @@ import { notInTransaction } from '../stores/sql/transaction-scope.ts'
 import { type Answer, answerOf, withQuestionMarks } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
+import { requireMethods } from './shared/handles.ts'
+import type { PgClient } from './shared/pg-client.ts'
 
 /** A `Knex.Transaction`, as far as it is used here. */
 export interface KnexTransaction {
@@ -25,6 +27,8 @@ interface Handle extends KnexTransaction, KnexDatabase<Handle> {
   readonly isTransaction?: boolean
   /** Of a savepoint: the transaction around it. */
   readonly parentTransaction?: Handle
+  /** That of a transaction has one connection, and gives it at once. */
+  readonly client: { acquireConnection(): Promise<PgClient> }
   raw(sql: string, bindings: readonly unknown[]): PromiseLike<unknown>
   on(event: 'query' | 'query-error', listener: (query: { readonly sql?: unknown }) => void): unknown
 }
@@ -46,16 +50,36 @@ const rowsOf = (result: unknown): Answer => {
 const saysEnded = (error: unknown): boolean =>
   error instanceof Error && /Transaction query already complete/.test(error.message)
 
+/** Transactions that were rolled back: without a reason that resolves as a commit does. */
+const undone = new WeakSet<Handle>()
+
+/** Each has one listener, however many of its savepoints are watched. */
+const outermost = new WeakSet<Handle>()
+
+const outermostOf = (tx: Handle): Handle => {
+  let found = tx
+  while (found.parentTransaction !== undefined) found = found.parentTransaction
+  if (outermost.has(found)) return found
+  outermost.add(found)
+  found.on('query', ({ sql }) => {
+    if (/^ROLLBACK;?$/i.test(String(sql))) undone.add(found)
+  })
+  return found
+}
+
 export const knexTransactions = <Tx extends KnexTransaction>(
   knex: KnexDatabase<Tx>,
 ): Transactions<Tx, SqlExecutor> => {
+  requireMethods('an instance of Knex', knex, ['transaction', 'raw'])
   const doubts = new Doubts()
+  const connections = new WeakMap<Tx, PgClient>()
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
   const watched =
     <T>(fn: (tx: Tx) => Promise<T>): ((tx: Tx) => Promise<T>) =>
     async (tx) => {
       // Knex calls the function although BEGIN failed; what it rejects with is BEGIN's error all the same.
       if (handleOf(tx).isCompleted()) throw notInTransaction('This handle of knex')
+      connections.set(tx, await handleOf(tx).client.acquireConnection())
       handleOf(tx).on('query-error', () => doubts.raise(tx))
       return await fn(tx)
     }
@@ -69,17 +93,12 @@ export const knexTransactions = <Tx extends KnexTransaction>(
       const text = withQuestionMarks(sql, params)
       return rowsOf(await handleOf(tx).raw(text.sql, text.params))
     },
+    pgClient: (tx) => connections.get(tx),
     inTransaction: (handle) => isHandle(handle) && handle.isTransaction === true && !handle.isCompleted(),
     observe(tx, ended) {
-      let outermost = handleOf(tx)
-      while (outermost.parentTransaction !== undefined) outermost = outermost.parentTransaction
-      // A rollback without a reason resolves as a commit does.
-      let isUndone = false
-      outermost.on('query', ({ sql }) => {
-        if (/^ROLLBACK;?$/i.test(String(sql))) isUndone = true
-      })
-      outermost.executionPromise.then(
-        () => (isUndone ? ended.rolledBack() : ended.committed()),
+      const whole = outermostOf(handleOf(tx))
+      whole.executionPromise.then(
+        () => (undone.has(whole) ? ended.rolledBack() : ended.committed()),
         () => ended.rolledBack(),
       )
       return true

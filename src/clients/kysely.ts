@@ -8,15 +8,9 @@ import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { clientOf } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
-
-interface KyselyResult {
-  readonly rows: readonly unknown[]
-  readonly numAffectedRows?: bigint | undefined
-}
-
-interface KyselyConnection {
-  executeQuery(query: never): Promise<KyselyResult>
-}
+import { requireMethods } from './shared/handles.ts'
+import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf } from './shared/kysely.ts'
+import { watchStatements } from './shared/watch.ts'
 
 /** A `Transaction` of Kysely, as far as it is used here. */
 export interface KyselyTransaction {
@@ -33,40 +27,11 @@ interface Handle {
   readonly isTransaction?: boolean
   withoutPlugins(): Handle
   executeQuery(query: object): Promise<KyselyResult>
-  getExecutor(): {
-    provideConnection<T>(consumer: (connection: KyselyConnection) => Promise<T>): Promise<T>
-  }
+  getExecutor(): KyselyExecutor
 }
 
 const isHandle = (handle: object): handle is Handle =>
   typeof (handle as Partial<Handle>).executeQuery === 'function'
-
-/** A compiled query, as Kysely itself makes one of plain SQL. */
-const queryOf = (sql: string, parameters: readonly unknown[]): object => ({
-  sql,
-  parameters,
-  query: { kind: 'RawNode', sqlFragments: [sql], parameters: [] },
-  queryId: { queryId: 'posthaste' },
-})
-
-/** Tells of statements that fail; connections go from one transaction to the next. */
-const connectionWatch = (doubts: Doubts): ((connection: KyselyConnection, tx: object) => void) => {
-  const current = new WeakMap<KyselyConnection, object>()
-  return (connection, tx) => {
-    const isWatched = current.has(connection)
-    current.set(connection, tx)
-    if (isWatched) return
-    const send = connection.executeQuery.bind(connection)
-    connection.executeQuery = async (query) => {
-      try {
-        return await send(query)
-      } catch (error) {
-        doubts.raise(current.get(connection) ?? connection)
-        throw error
-      }
-    }
-  }
-}
 
 const saysEnded = (error: unknown): boolean =>
   error instanceof Error && /^Transaction is already (?:committed|rolled back)/.test(error.message)
@@ -75,8 +40,8 @@ const saysEnded = (error: unknown): boolean =>
 export const kyselyTransactions = <Tx extends KyselyTransaction>(
   db: KyselyDatabase<Tx>,
 ): Transactions<Tx, SqlExecutor> => {
+  requireMethods('an instance of Kysely', db, ['transaction', 'withPlugin'])
   const doubts = new Doubts()
-  const watch = connectionWatch(doubts)
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
   return clientOf<Tx>({
     name: 'kysely',
@@ -86,14 +51,11 @@ export const kyselyTransactions = <Tx extends KyselyTransaction>(
       db.transaction().execute(async (tx) => {
         await handleOf(tx)
           .getExecutor()
-          .provideConnection(async (connection) => watch(connection, tx))
+          .provideConnection(async (connection) => watchStatements(connection, ['executeQuery'], doubts, tx))
         return await fn(tx)
       }),
-    async send(tx, sql, params) {
-      const { rows, numAffectedRows } = await handleOf(tx).withoutPlugins().executeQuery(queryOf(sql, params))
-      if (rows.length > 0 || numAffectedRows === undefined) return rows as readonly Record<string, unknown>[]
-      return [{ affectedRows: Number(numAffectedRows) }]
-    },
+    send: async (tx, sql, params) =>
+      answerOfKysely(await handleOf(tx).withoutPlugins().executeQuery(queryOf(sql, params))),
     inTransaction: (handle) => isHandle(handle) && handle.isTransaction === true,
   })
 }

@@ -4,6 +4,9 @@ import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { notInTransaction } from '../stores/sql/transaction-scope.ts'
 import { answerOf } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
+import { Doubts } from './shared/doubts.ts'
+import { requireMethods } from './shared/handles.ts'
+import { watchStatements } from './shared/watch.ts'
 
 /** A connection of `mariadb`, as far as it is used here. */
 export interface MariadbConnection {
@@ -27,6 +30,9 @@ interface Handle extends MariadbConnection {
 
 const IN_TRANSACTION = 1
 
+/** What an application sends statements with. */
+const SENDING = ['query', 'execute', 'batch'] as const
+
 const isHandle = (handle: object): handle is Handle => {
   const { query, beginTransaction } = handle as Partial<Handle>
   return typeof query === 'function' && typeof beginTransaction === 'function'
@@ -42,14 +48,19 @@ const inTransaction = (handle: object): boolean | undefined => {
 export const mariadbTransactions = <Connection extends MariadbConnection>(
   pool: MariadbPool<Connection>,
 ): Transactions<Connection, SqlExecutor> => {
+  requireMethods('a pool of mariadb', pool, ['getConnection', 'end'])
+  const doubts = new Doubts()
   const handleOf = (tx: Connection): Handle => tx as unknown as Handle
   return clientOf<Connection>({
     name: 'mariadb',
+    doubts,
     async run(fn) {
       const connection = await pool.getConnection()
       const handle = handleOf(connection)
       try {
         await connection.beginTransaction()
+        // The server rolls back by itself after a deadlock, which the connection does not notice.
+        watchStatements(connection, SENDING, doubts, connection)
         const result = await fn(connection)
         await connection.commit()
         await handle.release?.()

@@ -6,10 +6,13 @@
  * the hot way too, and what it is about to write, so that entities can be asked for their events.
  */
 import type { Transactions } from '../core/spi/index.ts'
-import type { SqlExecutor, SqlRow } from '../stores/sql/sql-executor.ts'
+import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { Captures } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
+import { requireMethods } from './shared/handles.ts'
+import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf } from './shared/kysely.ts'
+import { watchStatements } from './shared/watch.ts'
 
 /** An `EntityManager`, as far as it is used here. */
 export interface MikroOrmEntityManager {
@@ -30,17 +33,12 @@ export interface MikroOrmOptions {
 interface Context {
   readonly isCommitted: boolean
   readonly isRolledBack: boolean
-  readonly savepointName?: string
-  executeQuery(query: object): Promise<{ rows: readonly SqlRow[]; numAffectedRows?: bigint | number }>
-  getExecutor(): { provideConnection<T>(consumer: (connection: Connection) => Promise<T>): Promise<T> }
-}
-
-interface Connection {
-  executeQuery(query: never): Promise<unknown>
+  executeQuery(query: object): Promise<KyselyResult>
+  getExecutor(): KyselyExecutor
 }
 
 interface TransactionEvent {
-  readonly em: object
+  readonly em: Manager
   readonly transaction?: Context
 }
 
@@ -52,12 +50,9 @@ interface FlushEvent {
   }
 }
 
-interface Subscriber {
-  beforeTransactionStart(event: TransactionEvent): void
-  afterTransactionStart(event: TransactionEvent): Promise<void>
-  afterTransactionCommit(event: TransactionEvent): void
-  afterTransactionRollback(event: TransactionEvent): void
-  onFlush?(event: FlushEvent): void
+interface EventManager {
+  /** Once, however often it is called with the same one. */
+  registerSubscriber(subscriber: object): void
 }
 
 /** What is there beyond the public types above. */
@@ -66,38 +61,41 @@ interface Manager extends MikroOrmEntityManager {
   flush(): Promise<void>
   transactional<T>(fn: (em: never) => Promise<T>): Promise<T>
   getTransactionContext(): Context | undefined
-  getEventManager(): { registerSubscriber(subscriber: Subscriber): void }
+  getEventManager(): EventManager
 }
-
-/** A compiled query, as Kysely itself makes one of plain SQL. */
-const queryOf = (sql: string, parameters: readonly unknown[]): object => ({
-  sql,
-  parameters,
-  query: { kind: 'RawNode', sqlFragments: [sql], parameters: [] },
-  queryId: { queryId: 'posthaste' },
-})
 
 const isManager = (handle: object): handle is Manager =>
   typeof (handle as Partial<Manager>).getTransactionContext === 'function'
 
 /** Follows transactions and their savepoints by what subscribers are told. */
-class Watch implements Subscriber {
+class TransactionWatch {
   readonly doubts = new Doubts()
   readonly captures = new Captures<Context>()
+  readonly #seen = new WeakSet<Context>()
   readonly #beginning = new WeakMap<object, Context>()
   readonly #outer = new WeakMap<Context, Context>()
+  /** What is open in a transaction, itself first. */
+  readonly #open = new WeakMap<Context, Context[]>()
+  readonly #managers = new WeakMap<Context, Manager>()
   readonly #waiting = new WeakMap<Context, Ended[]>()
-  /** Connections go from one transaction to the next. */
-  readonly #current = new WeakMap<Connection, Context>()
 
   rootOf(context: Context): Context {
     const outer = this.#outer.get(context)
     return outer === undefined ? context : this.rootOf(outer)
   }
 
-  wait(context: Context, ended: Ended): void {
+  /** Whose next savepoint is in everything that is open: what another one writes there it would take for stored. */
+  innermostOf(context: Context): Manager | undefined {
+    const last = this.#open.get(this.rootOf(context))?.at(-1)
+    return last && this.#managers.get(last)
+  }
+
+  /** False for one whose beginning was not told of: then its end will not be either. */
+  wait(context: Context, ended: Ended): boolean {
     const root = this.rootOf(context)
+    if (!this.#seen.has(root)) return false
     this.#waiting.set(root, [...(this.#waiting.get(root) ?? []), ended])
+    return true
   }
 
   beforeTransactionStart({ em, transaction }: TransactionEvent): void {
@@ -106,23 +104,38 @@ class Watch implements Subscriber {
 
   async afterTransactionStart({ em, transaction }: TransactionEvent): Promise<void> {
     if (transaction === undefined) return
+    this.#seen.add(transaction)
+    this.#managers.set(transaction, em)
     const outer = this.#beginning.get(em)
     this.#beginning.delete(em)
-    if (outer !== undefined) this.#outer.set(transaction, outer)
-    else await transaction.getExecutor().provideConnection(async (to) => this.#listen(to, transaction))
+    if (outer !== undefined) {
+      this.#outer.set(transaction, outer)
+      this.#open.get(this.rootOf(outer))?.push(transaction)
+      return
+    }
+    this.#open.set(transaction, [transaction])
+    const follow = async (connection: object): Promise<void> =>
+      watchStatements(connection, ['executeQuery'], this.doubts, transaction)
+    await transaction.getExecutor().provideConnection(follow)
   }
 
   afterTransactionCommit({ transaction }: TransactionEvent): void {
     if (transaction === undefined) return
-    const outer = this.#outer.get(transaction)
-    this.captures.keep(transaction, outer)
-    if (outer === undefined) this.#tell(transaction, 'committed')
+    for (const ended of this.#end(transaction)) this.captures.keep(ended, this.#outer.get(ended))
+    if (!this.#outer.has(transaction)) this.#tell(transaction, 'committed')
   }
 
   afterTransactionRollback({ transaction }: TransactionEvent): void {
     if (transaction === undefined) return
-    this.captures.undo(transaction)
+    for (const ended of this.#end(transaction)) this.captures.undo(ended)
     if (!this.#outer.has(transaction)) this.#tell(transaction, 'rolledBack')
+  }
+
+  /** It ends with all that is open in it, innermost first. */
+  #end(context: Context): readonly Context[] {
+    const open = this.#open.get(this.rootOf(context)) ?? []
+    const at = open.indexOf(context)
+    return at < 0 ? [context] : open.splice(at).reverse()
   }
 
   #tell(root: Context, how: keyof Ended): void {
@@ -130,73 +143,89 @@ class Watch implements Subscriber {
     this.#waiting.delete(root)
     for (const ended of all) ended[how]()
   }
-
-  /** Statements of the application that fail raise a doubt. */
-  #listen(connection: Connection, root: Context): void {
-    const isWatched = this.#current.has(connection)
-    this.#current.set(connection, root)
-    if (isWatched) return
-    const send = connection.executeQuery.bind(connection)
-    connection.executeQuery = async (query) => {
-      try {
-        return await send(query)
-      } catch (error) {
-        this.doubts.raise(this.#current.get(connection) ?? connection)
-        throw error
-      }
-    }
-  }
 }
 
-/** The same, and entities that are written or were loaded are handed over at each flush. */
-class CapturingWatch extends Watch {
+/** Hands over entities that are written or were loaded, at each flush. */
+class FlushWatch {
+  readonly #transactions: TransactionWatch
+
+  constructor(transactions: TransactionWatch) {
+    this.#transactions = transactions
+  }
+
   onFlush({ em, uow }: FlushEvent): void {
     const context = em.getTransactionContext()
     if (context === undefined) return
+    const { captures } = this.#transactions
     const isOf = (tx: unknown): boolean => {
       const other = (tx as Manager).getTransactionContext()
-      return other !== undefined && this.rootOf(other) === this.rootOf(context)
+      return other !== undefined && this.#transactions.rootOf(other) === this.#transactions.rootOf(context)
     }
     const entities = new Set([...uow.getChangeSets().map(({ entity }) => entity), ...uow.getIdentityMap()])
-    for (const entity of entities) this.captures.take(context, entity, isOf)
+    for (const entity of entities) captures.take(context, entity, isOf)
   }
 }
 
-/** Give it the ORM after `init()`. Entity managers that were forked with an event manager of their own are not seen. */
+interface Watches {
+  readonly transactions: TransactionWatch
+  readonly flushes: FlushWatch
+}
+
+/** One for all clients of an ORM: there is no way to take a subscriber back. */
+const watches = new WeakMap<EventManager, Watches>()
+
+const watchesOf = (events: EventManager): Watches => {
+  const known = watches.get(events)
+  if (known !== undefined) return known
+  const transactions = new TransactionWatch()
+  const made = { transactions, flushes: new FlushWatch(transactions) }
+  watches.set(events, made)
+  return made
+}
+
+/** Give it the ORM after `init()`. */
 export const mikroOrmTransactions = <Tx extends MikroOrmEntityManager>(
   orm: MikroOrmDatabase<Tx>,
   { capture = false }: MikroOrmOptions = {},
 ): Transactions<Tx, SqlExecutor> => {
+  requireMethods('an instance of MikroORM', (orm as Partial<typeof orm> | null)?.em, [
+    'transactional',
+    'getEventManager',
+    'getTransactionContext',
+  ])
   const managerOf = (tx: object): Manager => tx as Manager
-  const watch = capture ? new CapturingWatch() : new Watch()
-  managerOf(orm.em).getEventManager().registerSubscriber(watch)
+  const events = managerOf(orm.em).getEventManager()
+  const { transactions: watch, flushes } = watchesOf(events)
+  events.registerSubscriber(watch)
+  if (capture) events.registerSubscriber(flushes)
   const contextOf = (tx: object): Context => {
     const context = managerOf(tx).getTransactionContext()
     if (context === undefined) throw new TypeError('this entity manager of mikro-orm has no transaction')
     return context
   }
-  const rootOf = (tx: object): Context => watch.rootOf(contextOf(tx))
+  /** An entity manager forgets its own at the end. */
+  const contexts = new WeakMap<object, Context>()
   return clientOf<Tx>({
     name: 'mikro-orm',
     doubts: watch.doubts,
-    subjectOf: rootOf,
-    run: (fn) => managerOf(orm.em).fork().transactional(fn),
-    nested: (tx, fn) => managerOf(tx).transactional(fn),
+    subjectOf: (tx) => watch.rootOf(contextOf(tx)),
+    run: (fn) =>
+      managerOf(orm.em)
+        .fork()
+        .transactional((em) => {
+          contexts.set(em, contextOf(em))
+          return fn(em)
+        }),
+    hasCommitted: (tx) => contexts.get(tx)?.isCommitted === true,
+    nested: (tx, fn) => (watch.innermostOf(contextOf(tx)) ?? managerOf(tx)).transactional(fn),
     flush: (tx) => managerOf(tx).flush(),
     ...(capture ? { capture: watch.captures.listen } : {}),
-    async send(tx, sql, params) {
-      const { rows, numAffectedRows } = await contextOf(tx).executeQuery(queryOf(sql, params))
-      if (rows.length > 0 || numAffectedRows === undefined) return rows
-      return [{ affectedRows: Number(numAffectedRows) }]
-    },
+    send: async (tx, sql, params) => answerOfKysely(await contextOf(tx).executeQuery(queryOf(sql, params))),
     inTransaction(handle) {
       if (!isManager(handle)) return false
       const context = handle.getTransactionContext()
       return context !== undefined && !context.isCommitted && !context.isRolledBack
     },
-    observe(tx, ended) {
-      watch.wait(contextOf(tx), ended)
-      return true
-    },
+    observe: (tx, ended) => watch.wait(contextOf(tx), ended),
   })
 }

@@ -6,12 +6,14 @@ import type { Transactions } from '../core/spi/index.ts'
 import type { ClientOf, PostgresConnection, PostgresPool } from '../stores/postgres/driver.ts'
 import { PostgresTransactions } from '../stores/postgres/transactions.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
+import { requireMethods } from './shared/handles.ts'
 
 /** Transactions on clients of this pool. */
 export const pgTransactions = <Pool extends PostgresPool<object>>(
   pool: Pool,
-): Transactions<ClientOf<Pool>, SqlExecutor> =>
-  new PostgresTransactions<ClientOf<Pool> & object>({
+): Transactions<ClientOf<Pool>, SqlExecutor> => {
+  requireMethods('a pool of pg', pool, ['connect', 'end'])
+  return new PostgresTransactions<ClientOf<Pool> & object>({
     place: 'PostgreSQL',
     options: { onStatement: null },
     transactionPool: pool as unknown as PostgresPool<PostgresConnection>,
@@ -19,3 +21,4 @@ export const pgTransactions = <Pool extends PostgresPool<object>>(
     statementName: () => undefined,
     inTime: (answer) => answer,
   })
+}

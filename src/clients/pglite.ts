@@ -7,6 +7,7 @@ import { AS_TEXT, type PgliteTransaction } from '../stores/postgres/pglite.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { answerOf } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
+import { requireMethods } from './shared/handles.ts'
 
 export type { PgliteTransaction }
 
@@ -26,8 +27,9 @@ const saysEnded = (error: unknown): boolean =>
 
 export const pgliteTransactions = <Tx extends PgliteTransaction>(
   db: PgliteDatabase<Tx>,
-): Transactions<Tx, SqlExecutor> =>
-  clientOf<Tx>({
+): Transactions<Tx, SqlExecutor> => {
+  requireMethods('a PGlite', db, ['transaction', 'query'])
+  return clientOf<Tx>({
     name: 'pglite',
     saysEnded,
     run: (fn) => db.transaction(fn),
@@ -35,3 +37,4 @@ export const pgliteTransactions = <Tx extends PgliteTransaction>(
       answerOf((await tx.query(sql, [...params], { serializers: AS_TEXT })).rows),
     inTransaction,
   })
+}

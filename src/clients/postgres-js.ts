@@ -3,8 +3,10 @@
  * failed, swallowed or not, so nobody has to ask.
  */
 import type { Transactions } from '../core/spi/index.ts'
+import { sqlState } from '../stores/postgres/errors.ts'
 import type { SqlExecutor, SqlRow } from '../stores/sql/sql-executor.ts'
 import { clientOf } from './shared/client.ts'
+import { requireMethods } from './shared/handles.ts'
 
 /** A `TransactionSql` of postgres.js, as far as it is used here. */
 export interface PostgresJsTransaction {
@@ -30,9 +32,16 @@ const inTransaction = (handle: object): false | undefined => {
   return typeof unsafe === 'function' && typeof savepoint === 'function' ? undefined : false
 }
 
+/** Beside what PostgreSQL says there are its own errors, of which those of the connection alone have an address. */
+const isOfConnection = (error: unknown): boolean => {
+  const { address, syscall } = (error ?? {}) as { readonly address?: unknown; readonly syscall?: unknown }
+  return address !== undefined || syscall !== undefined
+}
+
 export const postgresJsTransactions = <Tx extends PostgresJsTransaction>(
   sql: PostgresJsDatabase<Tx>,
 ): Transactions<Tx, SqlExecutor> => {
+  requireMethods('a connection of postgres.js', sql, ['begin', 'unsafe'])
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
   return clientOf<Tx>({
     name: 'postgres.js',
@@ -40,6 +49,8 @@ export const postgresJsTransactions = <Tx extends PostgresJsTransaction>(
     nested: (tx, fn) => handleOf(tx).savepoint(fn),
     // Prepared, unless the application turned that off: otherwise it asks for the types every time.
     send: async (tx, text, params) => [...(await handleOf(tx).unsafe(text, params, { prepare: true }))],
+    // Anything else that comes instead of a commit is what made it roll back, such as a value that it cannot send.
+    refusesCommit: (error) => sqlState(error) === null && !isOfConnection(error),
     inTransaction,
   })
 }

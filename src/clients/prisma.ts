@@ -8,7 +8,8 @@ import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../stores/sql/sql-executor.ts'
 import type { Answer } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
-import { Doubts } from './shared/doubts.ts'
+import { Doubts, StandingDoubt } from './shared/doubts.ts'
+import { requireMethods } from './shared/handles.ts'
 
 /** The client that Prisma gives the function of an interactive transaction, as far as it is used here. */
 export interface PrismaTransaction {
@@ -37,8 +38,22 @@ interface Handle {
   $queryRawUnsafe(sql: string, ...params: readonly SqlValue[]): PromiseLike<readonly SqlRow[]>
 }
 
+interface TransactionOfRequest {
+  readonly id: unknown
+}
+
 interface Engine {
-  request(query: unknown, options: { readonly interactiveTransaction?: { readonly id: unknown } }): unknown
+  request(
+    query: unknown,
+    options: { readonly interactiveTransaction?: TransactionOfRequest },
+  ): Promise<unknown>
+  /** What an application asks for in one turn of the event loop. */
+  requestBatch(queries: unknown, options: { readonly transaction?: BatchTransaction }): Promise<unknown[]>
+}
+
+interface BatchTransaction {
+  readonly kind: string
+  readonly options: Partial<TransactionOfRequest>
 }
 
 /** Which transaction a client is in, by the symbols of 7.10 and of earlier ones. */
@@ -51,19 +66,43 @@ const idOf = (handle: object): unknown => {
   return scope?.txId ?? members[ID]
 }
 
-/** Tells of requests that fail, by the id of their transaction. False where the engine is not what it was. */
-const watchEngine = (engine: Engine | undefined, failed: (id: unknown) => void): boolean => {
-  if (typeof engine?.request !== 'function') return false
-  const send = engine.request.bind(engine)
-  engine.request = async (query, options) => {
-    try {
-      return await send(query, options)
-    } catch (error) {
-      failed(options.interactiveTransaction?.id)
-      throw error
-    }
+/** The handles of a transaction and of the nested ones in it, by their common id. */
+type Running = Map<unknown, Set<object>>
+
+/** Of all clients: a handle is that of one transaction. */
+const doubts = new Doubts()
+
+/** An engine is watched once, however many clients are made of it. */
+const engines = new WeakMap<Engine, Running>()
+
+const throwIfFailed = (results: readonly unknown[]): void => {
+  const failed = results.find((result) => result instanceof Error)
+  if (failed !== undefined) throw failed
+}
+
+/** Follows the requests of transactions. Null where the engine is not what it was. */
+const watchEngine = (engine: Engine | undefined): Running | null => {
+  if (typeof engine?.request !== 'function' || typeof engine.requestBatch !== 'function') return null
+  const known = engines.get(engine)
+  if (known !== undefined) return known
+  const running: Running = new Map()
+  engines.set(engine, running)
+  const follow = <T>(id: unknown, answer: Promise<T>, judge: (result: T) => void): void => {
+    for (const tx of running.get(id) ?? []) doubts.follow(tx, answer.then(judge))
   }
-  return true
+  const request = engine.request.bind(engine)
+  const requestBatch = engine.requestBatch.bind(engine)
+  engine.request = (query, options) => {
+    const answer = request(query, options)
+    follow(options.interactiveTransaction?.id, answer, () => undefined)
+    return answer
+  }
+  engine.requestBatch = (queries, options) => {
+    const answer = requestBatch(queries, options)
+    if (options.transaction?.kind === 'itx') follow(options.transaction.options.id, answer, throwIfFailed)
+    return answer
+  }
+  return running
 }
 
 /** What an adapter made of its driver's error. */
@@ -117,20 +156,15 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
   prisma: PrismaDatabase<Tx>,
   options: PrismaTransactionOptions = {},
 ): Transactions<Tx, SqlExecutor> => {
-  const doubts = new Doubts()
-  /** A transaction and the nested ones in it, by their common id. */
-  const running = new Map<unknown, Set<Tx>>()
+  requireMethods('a client of Prisma', prisma, ['$transaction'])
   const handleOf = (tx: object): Handle => tx as unknown as Handle
   const { _engine, _activeProvider } = handleOf(prisma)
-  const isWatched = watchEngine(_engine, (id) => {
-    for (const tx of running.get(id) ?? []) doubts.raise(tx)
-  })
+  const running = watchEngine(_engine)
   const noted = async <T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> => {
+    if (running === null) return await fn(tx)
     const id = idOf(tx)
-    const all = running.get(id) ?? new Set<Tx>()
+    const all = running.get(id) ?? new Set()
     running.set(id, all.add(tx))
-    // Nobody would tell, so the database is asked.
-    if (!isWatched) doubts.raise(tx)
     try {
       return await fn(tx)
     } finally {
@@ -147,7 +181,7 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
   }
   return clientOf<Tx>({
     name: 'prisma',
-    doubts,
+    doubts: running === null ? new StandingDoubt() : doubts,
     saysEnded,
     refusesCommit: saysEnded,
     run: (fn) => translating(() => prisma.$transaction((tx) => noted(tx, fn), options)),

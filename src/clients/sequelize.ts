@@ -6,6 +6,8 @@ import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { type Answer, answerOf } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
+import { Doubts } from './shared/doubts.ts'
+import { requireMethods } from './shared/handles.ts'
 import type { PgClient } from './shared/pg-client.ts'
 
 /** A `Transaction` of Sequelize, as far as it is used here. */
@@ -21,6 +23,15 @@ export interface SequelizeDatabase<Tx> {
 interface Runner {
   transaction<T>(options: object, fn: (transaction: never) => Promise<T>): Promise<T>
   query(sql: string, options: object): Promise<unknown>
+  addHook(
+    name: 'beforeQuery',
+    fn: (options: { readonly transaction?: Handle }, query: Query) => void,
+  ): unknown
+}
+
+/** One statement, about to be sent. */
+interface Query {
+  run(sql: string, ...more: readonly unknown[]): Promise<unknown>
 }
 
 /** What is there beyond the public types above. */
@@ -46,19 +57,57 @@ const rowsOf = (result: unknown): Answer => {
   return typeof second === 'number' ? [{ affectedRows: second }] : answerOf(first)
 }
 
+const outermostOf = (tx: Handle): Handle => {
+  let found = tx
+  while (found.parent) found = found.parent
+  return found
+}
+
+/** A savepoint does not notice the end of what is around it. */
 const inTransaction = (handle: object): boolean => {
-  const { sequelize, afterCommit, finished } = handle as Partial<Handle>
-  return typeof sequelize === 'object' && typeof afterCommit === 'function' && finished === undefined
+  const { sequelize, afterCommit, finished, parent } = handle as Partial<Handle>
+  if (typeof sequelize !== 'object' || typeof afterCommit !== 'function' || finished !== undefined)
+    return false
+  return parent ? inTransaction(parent) : true
+}
+
+/** Of all clients: a transaction is that of one instance. */
+const doubts = new Doubts()
+const committed = new WeakSet<Handle>()
+
+const watched = new WeakSet<Runner>()
+
+/** Follows the statements of transactions, once per instance: a hook without a name cannot be taken back. */
+const watch = (runner: Runner): void => {
+  if (watched.has(runner)) return
+  watched.add(runner)
+  runner.addHook('beforeQuery', ({ transaction }, query) => {
+    if (!transaction) return
+    const whole = outermostOf(transaction)
+    const run = query.run.bind(query)
+    query.run = async (sql, ...more) => {
+      const answer = run(sql, ...more)
+      doubts.follow(whole, answer)
+      const result = await answer
+      if (sql.startsWith('COMMIT')) committed.add(whole)
+      return result
+    }
+  })
 }
 
 export const sequelizeTransactions = <Tx extends SequelizeTransaction>(
   sequelize: SequelizeDatabase<Tx>,
 ): Transactions<Tx, SqlExecutor> => {
+  requireMethods('an instance of Sequelize', sequelize, ['transaction', 'query', 'addHook'])
   const runner = sequelize as unknown as Runner
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
+  watch(runner)
   return clientOf<Tx>({
     name: 'sequelize',
+    doubts,
+    subjectOf: (tx) => outermostOf(handleOf(tx)),
     run: (fn) => runner.transaction({}, fn),
+    hasCommitted: (tx) => committed.has(handleOf(tx)),
     // Its own nested ones get the same name at the second level, and undoing the outer then undoes the inner alone.
     async send(tx, sql, params) {
       const options = {
@@ -72,10 +121,8 @@ export const sequelizeTransactions = <Tx extends SequelizeTransaction>(
     pgClient: (tx) => handleOf(tx).connection,
     inTransaction,
     observe(tx, ended) {
-      let outermost = handleOf(tx)
-      while (outermost.parent) outermost = outermost.parent
       // It says so after a COMMIT that failed too; what is not there is not sent.
-      outermost.afterCommit(() => ended.committed())
+      outermostOf(handleOf(tx)).afterCommit(() => ended.committed())
       return true
     },
   })

@@ -3,11 +3,16 @@
  * one. TypeORM tells its subscribers when a transaction ends, so events of a transaction that the application opened
  * go the hot way too, and what it writes, so that entities can be asked for their events.
  */
+import { createSystemRuntime } from '../core/runtime/system-runtime.ts'
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
+import { commitUnknown } from '../stores/sql/transaction-scope.ts'
+import { LockedError, Turns } from '../stores/sqlite/turns.ts'
 import { answerOf } from './shared/answers.ts'
 import { Captures } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
+import { Doubts } from './shared/doubts.ts'
+import { requireMethods } from './shared/handles.ts'
 import type { PgClient } from './shared/pg-client.ts'
 
 /** A `DataSource`; `Tx` is its `EntityManager`. */
@@ -31,6 +36,9 @@ interface QueryRunner {
     structured: true,
   ): Promise<{ raw: unknown; records?: unknown }>
   startTransaction(): Promise<void>
+  /** Its name before 1.0 was `connection`. */
+  readonly dataSource?: Source
+  readonly connection?: Source
 }
 
 interface Manager {
@@ -38,7 +46,11 @@ interface Manager {
   transaction<T>(fn: (manager: never) => Promise<T>): Promise<T>
 }
 
-interface RunnerSource {
+/** A data source beyond its public type. */
+interface Source {
+  readonly manager: Manager
+  /** `initialize()` makes another list. */
+  readonly subscribers: object[]
   createQueryRunner(): QueryRunner
 }
 
@@ -46,23 +58,12 @@ interface TransactionEvent {
   readonly queryRunner: QueryRunner
 }
 
-interface EntityEvent {
-  readonly queryRunner: QueryRunner
+interface QueryEvent extends TransactionEvent {
+  readonly success: boolean
+}
+
+interface EntityEvent extends TransactionEvent {
   readonly entity?: unknown
-}
-
-interface Subscriber {
-  afterTransactionCommit?(event: TransactionEvent): void
-  afterTransactionRollback?(event: TransactionEvent): void
-  afterInsert?(event: EntityEvent): void
-  afterUpdate?(event: EntityEvent): void
-  afterRemove?(event: EntityEvent): void
-  afterSoftRemove?(event: EntityEvent): void
-  afterRecover?(event: EntityEvent): void
-}
-
-interface Subscribers {
-  readonly subscribers: Subscriber[]
 }
 
 const runnerOf = (handle: object): QueryRunner | undefined => {
@@ -76,99 +77,205 @@ const openRunner = (handle: object): QueryRunner => {
   return runner
 }
 
-/** Who waits for the end of which transaction. Savepoints are announced too; then it goes on. */
-const watchEnds = ({ subscribers }: Subscribers): ((runner: QueryRunner, ended: Ended) => void) => {
-  const waiting = new WeakMap<QueryRunner, Ended[]>()
-  const tell =
-    (how: keyof Ended) =>
-    ({ queryRunner }: TransactionEvent) => {
-      if (queryRunner.isTransactionActive) return
-      const all = waiting.get(queryRunner) ?? []
-      waiting.delete(queryRunner)
-      for (const ended of all) ended[how]()
-    }
-  subscribers.push({
-    afterTransactionCommit: tell('committed'),
-    afterTransactionRollback: tell('rolledBack'),
-  })
-  return (runner, ended) => {
-    waiting.set(runner, [...(waiting.get(runner) ?? []), ended])
-  }
-}
+/** Follows transactions by what subscribers are told. Savepoints are announced too; then it goes on. */
+class TransactionWatch {
+  readonly doubts = new Doubts()
+  readonly #committed = new WeakSet<QueryRunner>()
+  readonly #waiting = new WeakMap<QueryRunner, Ended[]>()
 
-/**
- * On SQLite there is one query runner for everybody, and a transaction that begins before another one's end becomes a
- * savepoint of it. So ours wait for each other.
- */
-const turnsOf = (source: RunnerSource): (<T>(work: () => Promise<T>) => Promise<T>) => {
-  let isShared: boolean | null = null
-  let last: Promise<unknown> = Promise.resolve()
-  return (work) => {
-    if (isShared === null) {
-      const [one, other] = [source.createQueryRunner(), source.createQueryRunner()]
-      isShared = one === other
-    }
-    if (!isShared) return work()
-    const done = last.then(work)
-    last = done.catch(() => undefined)
-    return done
+  wait(runner: QueryRunner, ended: Ended): void {
+    this.#waiting.set(runner, [...(this.#waiting.get(runner) ?? []), ended])
+  }
+
+  hasCommitted(runner: QueryRunner): boolean {
+    return this.#committed.has(runner)
+  }
+
+  afterQuery({ queryRunner, success }: QueryEvent): void {
+    if (!success) this.doubts.raise(queryRunner)
+  }
+
+  /** On SQLite the query runner is that of the transaction before as well. */
+  beforeTransactionStart({ queryRunner }: TransactionEvent): void {
+    this.#committed.delete(queryRunner)
+  }
+
+  afterTransactionCommit({ queryRunner }: TransactionEvent): void {
+    if (queryRunner.isTransactionActive) return
+    this.#committed.add(queryRunner)
+    this.#tell(queryRunner, 'committed')
+  }
+
+  afterTransactionRollback({ queryRunner }: TransactionEvent): void {
+    if (!queryRunner.isTransactionActive) this.#tell(queryRunner, 'rolledBack')
+  }
+
+  #tell(runner: QueryRunner, how: keyof Ended): void {
+    const all = this.#waiting.get(runner) ?? []
+    this.#waiting.delete(runner)
+    for (const ended of all) ended[how]()
   }
 }
 
 /** Hands over entities that are written. Levels of a transaction are told apart by their depth. */
-const captureWrites = ({ subscribers }: Subscribers): Captures<object> => {
-  const captures = new Captures<object>()
-  const levels = new WeakMap<QueryRunner, Map<number, object>>()
-  const levelAt = (runner: QueryRunner, depth: number): object => {
-    const known = levels.get(runner) ?? new Map<number, object>()
-    levels.set(runner, known)
+class WriteWatch {
+  readonly captures = new Captures<object>()
+  readonly #levels = new WeakMap<QueryRunner, Map<number, object>>()
+
+  afterInsert(event: EntityEvent): void {
+    this.#written(event)
+  }
+
+  afterUpdate(event: EntityEvent): void {
+    this.#written(event)
+  }
+
+  afterRemove(event: EntityEvent): void {
+    this.#written(event)
+  }
+
+  afterSoftRemove(event: EntityEvent): void {
+    this.#written(event)
+  }
+
+  afterRecover(event: EntityEvent): void {
+    this.#written(event)
+  }
+
+  afterTransactionCommit({ queryRunner: runner }: TransactionEvent): void {
+    const depth = runner.transactionDepth
+    this.captures.keep(this.#levelAt(runner, depth + 1), depth > 0 ? this.#levelAt(runner, depth) : undefined)
+  }
+
+  afterTransactionRollback({ queryRunner: runner }: TransactionEvent): void {
+    this.captures.undo(this.#levelAt(runner, runner.transactionDepth + 1))
+  }
+
+  #written({ queryRunner, entity }: EntityEvent): void {
+    const level = this.#levelAt(queryRunner, queryRunner.transactionDepth)
+    this.captures.take(level, entity, (tx) => runnerOf(tx as object) === queryRunner)
+  }
+
+  #levelAt(runner: QueryRunner, depth: number): object {
+    const known = this.#levels.get(runner) ?? new Map<number, object>()
+    this.#levels.set(runner, known)
     const level = known.get(depth) ?? {}
     known.set(depth, level)
     return level
   }
-  const written = ({ queryRunner, entity }: EntityEvent): void => {
-    const level = levelAt(queryRunner, queryRunner.transactionDepth)
-    captures.take(level, entity, (tx) => runnerOf(tx as object) === queryRunner)
-  }
-  subscribers.push({
-    afterInsert: written,
-    afterUpdate: written,
-    afterRemove: written,
-    afterSoftRemove: written,
-    afterRecover: written,
-    afterTransactionCommit({ queryRunner: runner }) {
-      const depth = runner.transactionDepth
-      captures.keep(levelAt(runner, depth + 1), depth > 0 ? levelAt(runner, depth) : undefined)
-    },
-    afterTransactionRollback({ queryRunner: runner }) {
-      captures.undo(levelAt(runner, runner.transactionDepth + 1))
-    },
-  })
-  return captures
 }
 
-/** Give it the data source after `initialize()`, which makes its list of subscribers. */
+/** As long as a store waits for a lock by default. */
+const BUSY_TIMEOUT_MS = 5_000
+
+/**
+ * On SQLite there is one query runner for everybody. A transaction that begins before another one's end becomes a
+ * savepoint of it, and whoever ends first ends the other's. So ours wait for each other, and for those of the application.
+ */
+class OneAtATime {
+  readonly #turns = new Turns({
+    place: 'The database behind typeorm',
+    busyTimeoutMs: BUSY_TIMEOUT_MS,
+    runtime: createSystemRuntime(),
+  })
+  #last: Promise<unknown> = Promise.resolve()
+
+  run<T>(source: Source, fn: (manager: never) => Promise<T>): Promise<T> {
+    const done = this.#last.then(() => this.#alone(source, fn))
+    this.#last = done.catch(() => undefined)
+    return done
+  }
+
+  async #alone<T>(source: Source, fn: (manager: never) => Promise<T>): Promise<T> {
+    const runner = source.createQueryRunner()
+    await this.#until(() => !runner.isTransactionActive)
+    return await source.manager.transaction(async (tx) => {
+      const result = await fn(tx)
+      try {
+        await this.#until(() => runner.transactionDepth === 1)
+      } catch (cause) {
+        throw commitUnknown('Another transaction was open on the only connection', cause)
+      }
+      return result
+    })
+  }
+
+  #until(isSo: () => boolean): Promise<void> {
+    return this.#turns.retrying(() => {
+      if (!isSo()) throw new LockedError('the application has a transaction open')
+    })
+  }
+}
+
+/** What there is once per data source, however many clients are made of it. */
+class Watches {
+  readonly transactions = new TransactionWatch()
+  readonly writes = new WriteWatch()
+  readonly #source: Source
+  readonly #oneAtATime = new OneAtATime()
+  /** Null: not asked yet. */
+  #isShared: boolean | null = null
+
+  constructor(source: Source) {
+    this.#source = source
+  }
+
+  /** Before each transaction: the list may be another one. First in it, so that nobody's error comes between. */
+  subscribe(subscriber: TransactionWatch | WriteWatch): void {
+    const { subscribers } = this.#source
+    if (!subscribers.includes(subscriber)) subscribers.unshift(subscriber)
+  }
+
+  run<T>(fn: (manager: never) => Promise<T>): Promise<T> {
+    const source = this.#source
+    if (this.#isShared === null) {
+      const [one, other] = [source.createQueryRunner(), source.createQueryRunner()]
+      this.#isShared = one === other
+    }
+    return this.#isShared ? this.#oneAtATime.run(source, fn) : source.manager.transaction(fn)
+  }
+}
+
+const watches = new WeakMap<Source, Watches>()
+
+const watchesOf = (source: Source): Watches => {
+  const known = watches.get(source) ?? new Watches(source)
+  watches.set(source, known)
+  return known
+}
+
 export const typeormTransactions = <Tx extends object>(
   dataSource: TypeormDataSource<Tx>,
   { capture = false }: TypeormOptions = {},
 ): Transactions<Tx, SqlExecutor> => {
-  let watch: ReturnType<typeof watchEnds> | null = null
-  const inTurn = turnsOf(dataSource as unknown as RunnerSource)
-  const managerOf = (tx: object): Manager => tx as Manager
+  requireMethods('a data source of TypeORM', dataSource, ['createQueryRunner', 'transaction'])
+  const source = dataSource as unknown as Source
+  const watch = watchesOf(source)
+  const { transactions, writes } = watch
   return clientOf<Tx>({
     name: 'typeorm',
-    run: (fn) => inTurn(() => managerOf(dataSource.manager).transaction(fn)),
-    nested: (tx, fn) => managerOf(tx).transaction(fn),
+    doubts: transactions.doubts,
+    subjectOf: openRunner,
+    run(fn) {
+      watch.subscribe(transactions)
+      if (capture) watch.subscribe(writes)
+      return watch.run(fn)
+    },
+    hasCommitted: (tx) => transactions.hasCommitted(openRunner(tx)),
+    nested: (tx, fn) => (tx as Manager).transaction(fn),
     async send(tx, sql, params) {
       const { raw, records } = await openRunner(tx).query(sql, params, true)
       return answerOf(records ?? raw)
     },
-    ...(capture ? { capture: captureWrites(dataSource as unknown as Subscribers).listen } : {}),
+    ...(capture ? { capture: writes.captures.listen } : {}),
     pgClient: (tx) => runnerOf(tx)?.databaseConnection,
     inTransaction: (handle) => runnerOf(handle)?.isTransactionActive === true,
     observe(tx, ended) {
-      watch ??= watchEnds(dataSource as unknown as Subscribers)
-      watch(openRunner(tx), ended)
+      const runner = openRunner(tx)
+      // Another data source tells its own subscribers.
+      if ((runner.dataSource ?? runner.connection) !== source) return false
+      watch.subscribe(transactions)
+      transactions.wait(runner, ended)
       return true
     },
   })

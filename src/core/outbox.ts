@@ -176,7 +176,8 @@ class OutboxCore<Tx, E> implements HotIntake {
     throw new StoreError(
       ERROR_CODES.schemaBehind,
       `the outbox tables of ${store.name} ${state}: run outbox.schema.migrate() once, pass migrate: true to ` +
-        'createOutbox, or apply the statements that outbox.schema.sql() prints',
+        'createOutbox, apply the statements that outbox.schema.sql() prints, or let your own tool migrate from ' +
+        `version ${current} to ${latest} (docs/migrations.md)`,
       { current, latest },
     )
   }

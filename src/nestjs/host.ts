@@ -22,6 +22,16 @@ export class OutboxHost implements OnApplicationBootstrap, OnApplicationShutdown
 
   /** Everything that listens exists by now, and no request was taken yet. */
   async onApplicationBootstrap(): Promise<void> {
+    try {
+      await this.#start()
+    } catch (error) {
+      // Nest closes nothing when a bootstrap fails, and an outbox that goes on would keep the process alive.
+      await Promise.allSettled(this.#outboxes().map(async ({ instance }) => await instance.close()))
+      throw error
+    }
+  }
+
+  async #start(): Promise<void> {
     const { name, start, outbox } = this.#parts
     for (const { pattern, destination, listener } of this.#listeners().filter((it) => it.outbox === name)) {
       if (destination === null) outbox.on(pattern, listener)
@@ -35,10 +45,14 @@ export class OutboxHost implements OnApplicationBootstrap, OnApplicationShutdown
     await this.#parts.outbox.close()
   }
 
+  /** Providers of all outboxes of the application. */
+  #outboxes(): ReturnType<DiscoveryService['getProviders']> {
+    return this.#parts.discovery.getProviders().filter(({ token }) => nameInToken(token) !== null)
+  }
+
   /** Names are compared here, because a listener of an outbox that nobody has would just never hear anything. */
   #listeners(): ReturnType<typeof findListeners> {
-    const { discovery } = this.#parts
-    const names = discovery.getProviders().flatMap(({ token }) => nameInToken(token) ?? [])
+    const names = this.#outboxes().map(({ token }) => nameInToken(token) as string)
     const twice = names.find((name, index) => names.indexOf(name) !== index)
     if (twice !== undefined) {
       throw new InvalidOptionError(
@@ -46,7 +60,7 @@ export class OutboxHost implements OnApplicationBootstrap, OnApplicationShutdown
         { option: 'name', value: twice },
       )
     }
-    const found = findListeners(discovery)
+    const found = findListeners(this.#parts.discovery)
     const lost = found.find(({ outbox }) => !names.includes(outbox))
     if (lost !== undefined) {
       throw new InvalidOptionError(

@@ -1,5 +1,6 @@
 /** Entities that are flushed in a transaction of the outbox, and what becomes of their events. */
 import { EntitySchema, type MikroORM, TransactionContext, TransactionPropagation } from '@mikro-orm/core'
+import type { SqlEntityManager } from '@mikro-orm/postgresql'
 import { DataSource, type EntityManager, EntitySchema as TypeormSchema } from 'typeorm'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { mikroOrmTransactions } from '../../src/clients/mikro-orm.ts'
@@ -32,6 +33,8 @@ interface Capturing<Tx> {
   nested(tx: Tx, fn: (tx: Tx) => Promise<void>): Promise<void>
   /** Another transaction, on another connection. */
   beside(fn: (tx: Tx) => Promise<unknown>): Promise<unknown>
+  load(tx: Tx, n: number): Promise<Row>
+  exec(tx: Tx, sql: string): Promise<unknown>
   close(): Promise<void>
 }
 
@@ -40,9 +43,9 @@ const tableOf = ({ rows }: TestDatabase): { schema: string; tableName: string } 
   return { schema, tableName }
 }
 
-const onMikroOrm = async (database: TestDatabase, capture: boolean) => {
+const onMikroOrm = async (database: TestDatabase, capture: boolean, forceConstructor = true) => {
   const properties = { n: { type: 'number', primary: true } } as const
-  const schema = new EntitySchema<Row>({ class: Row, ...tableOf(database), properties })
+  const schema = new EntitySchema<Row>({ class: Row, ...tableOf(database), properties, forceConstructor })
   const orm: MikroORM = await mikroOrmOn(database, [schema])
   const transactions = mikroOrmTransactions(orm, { capture })
   const library: Capturing<MikroORM['em']> = {
@@ -57,6 +60,8 @@ const onMikroOrm = async (database: TestDatabase, capture: boolean) => {
       )
     },
     close: () => orm.close(),
+    load: (em, n) => em.findOneOrFail(Row, { n }),
+    exec: (em, sql) => (em as unknown as SqlEntityManager).execute(sql),
   }
   return library
 }
@@ -74,6 +79,8 @@ const onTypeorm = async (database: TestDatabase, capture: boolean) => {
     nested: (manager, fn) => manager.transaction(fn),
     beside: (fn) => source.transaction(fn),
     close: () => source.destroy(),
+    load: (manager, n) => manager.findOneByOrFail(Row, { n }),
+    exec: (manager, sql) => manager.query(sql),
   }
   return library
 }
@@ -96,7 +103,8 @@ describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writ
       const { deliveries } = await outbox.inspect.list({ limit: 100, order: 'oldest' })
       return deliveries.map(({ type }) => type).sort()
     }
-    return { ...library, stored, written: () => database.numbers() }
+    const spoil = (tx: unknown): Promise<unknown> => library.exec(tx, database.spoiling ?? '')
+    return { ...library, spoil, stored, written: () => database.numbers() }
   }
 
   it('are published without a call, once, however often they are written or published by hand', async () => {
@@ -127,6 +135,18 @@ describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writ
     expect(await stored()).toEqual(['a'])
   })
 
+  it('have been pulled when it is the COMMIT that fails', async () => {
+    const { outbox, save, spoil, stored } = await open()
+    const one = row(1).happened('a')
+    const failing = outbox.transaction(async (tx) => {
+      await save(tx, one)
+      await spoil(tx)
+    })
+    await expect(failing).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_ROLLED_BACK' })
+    expect(await stored()).toEqual([])
+    expect(one.pullEvents()).toEqual([])
+  })
+
   it.each(['the outbox', 'the library'])(
     'are not published when a nested transaction of %s is undone',
     async (whose) => {
@@ -145,6 +165,32 @@ describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writ
     },
   )
 
+  it('are not published when a nested one of the outbox ended well in one of the library that is undone', async () => {
+    const { outbox, save, nested, stored, written } = await open()
+    const both = row(1)
+    await outbox.transaction(async (tx) => {
+      await save(tx, both)
+      await nested(tx, async (inner) => {
+        await outbox.transaction((innermost) => save(innermost, row(2).happened('undone')))
+        throw new Error('undo')
+      }).catch(() => undefined)
+      both.happened('kept')
+    })
+    expect(await stored()).toEqual(['kept'])
+    expect(await written()).toEqual([1])
+  })
+
+  it('are published when the entity was loaded', async () => {
+    const { outbox, save, load, stored } = await open()
+    await outbox.transaction((tx) => save(tx, row(1)))
+    await outbox.transaction(async (tx) => {
+      const loaded = await load(tx, 1)
+      loaded.n = 2
+      await save(tx, loaded.happened('renumbered'))
+    })
+    expect(await stored()).toEqual(['renumbered'])
+  })
+
   it('stay where they are unless that was asked for', async () => {
     const { outbox, save, stored, written } = await open(false)
     const one = row(1).happened('a')
@@ -159,6 +205,20 @@ describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writ
     await outbox.transaction(() => beside((tx) => save(tx, row(1).happened('beside'))))
     expect(await stored()).toEqual([])
     expect(await written()).toEqual([1])
+  })
+})
+
+describe('MikroORM', () => {
+  it('makes loaded entities without their constructor unless it is told to; that is an error, not a loss', async () => {
+    const database = await openDatabase('postgres')
+    const { outbox, save, load, close } = await onMikroOrm(database, true, false)
+    onTestFinished(async () => {
+      await outbox.close()
+      await close()
+      await database.dispose()
+    })
+    await outbox.transaction((em) => save(em, row(1)))
+    await expect(outbox.transaction((em) => load(em, 1))).rejects.toThrow('#events')
   })
 })
 

@@ -30,6 +30,8 @@ export interface TestDatabase {
   numbers(): Promise<number[]>
   /** The connection that sends this text is cut. */
   cutAt?(text: string, when: 'before' | 'after'): Promise<void>
+  /** Meets a deadlock on the connection of these statements, which are rolled back for it. */
+  deadlock?(exec: (sql: string) => Promise<unknown>): Promise<unknown>
   roundTrips?(fn: () => Promise<unknown>): Promise<number>
   dispose(): Promise<void>
 }
@@ -108,13 +110,39 @@ const openPglite = async (): Promise<TestDatabase> => {
 
 const tables = { mariadb: new TablePool('mariadb'), mysql: new TablePool('mysql') }
 
+/** The server rolls back whoever has changed less, so the other one changes more. */
+const HEAVY = Array.from({ length: 200 }, (_, n) => `(${n + 10})`).join(', ')
+
+const meetDeadlock = async (
+  hand: mysql.Pool,
+  table: string,
+  exec: (sql: string) => Promise<unknown>,
+): Promise<unknown> => {
+  const take = (n: number): string => `UPDATE ${table} SET held = held + 1 WHERE n = ${n}`
+  const other = await hand.getConnection()
+  try {
+    await other.query(`START TRANSACTION; INSERT INTO ${table} (n) VALUES ${HEAVY}; ${take(1)}`)
+    await exec(take(2))
+    const [answer] = await Promise.allSettled([exec(take(1)), other.query(take(2))])
+    if (answer.status === 'rejected') throw answer.reason
+    return answer.value
+  } finally {
+    await other.query('ROLLBACK')
+    other.release()
+  }
+}
+
 const openMysql = async (name: 'mariadb' | 'mysql'): Promise<TestDatabase> => {
   const url = serverUrl(name)
   const prefix = tables[name].take()
   const rows = `${prefix}client_rows`
+  const locks = `${prefix}client_locks`
   const hand: mysql.Pool = poolOf(name)
   const proxy = await startProxy(url)
-  await hand.query(`CREATE TABLE ${rows} (n int)`)
+  await hand.query(
+    `CREATE TABLE ${rows} (n int); CREATE TABLE ${locks} (n int PRIMARY KEY, held int NOT NULL DEFAULT 0);
+     INSERT INTO ${locks} (n) VALUES (1), (2)`,
+  )
   return {
     name,
     store: mysqlStore({ connectionString: url, prefix }),
@@ -125,9 +153,10 @@ const openMysql = async (name: 'mariadb' | 'mysql'): Promise<TestDatabase> => {
     overlaps: true,
     numbers: async () => numbersOf((await hand.query(`SELECT n FROM ${rows}`))[0]),
     cutAt: (text, when) => proxy.cutAt(text, when),
+    deadlock: (exec) => meetDeadlock(hand, locks, exec),
     dispose: async () => {
       await proxy[Symbol.asyncDispose]()
-      await hand.query(`DROP TABLE ${rows}`)
+      await hand.query(`DROP TABLE ${rows}, ${locks}`)
       await tables[name].giveBack(prefix)
     },
   }

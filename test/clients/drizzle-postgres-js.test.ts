@@ -4,13 +4,13 @@ import { runClientSuite } from '../../src/testing/suites/index.ts'
 import { openDatabase } from './databases.ts'
 import { openDrizzleOnPostgresJs } from './libraries/drizzle.ts'
 import { harnessOn } from './library.ts'
-import { LATE } from './targets.ts'
+import { LATE, UNAWAITED } from './targets.ts'
 
 describe('drizzle with postgres.js on postgres', () => {
   runClientSuite({
     describe,
     it,
-    skip: [LATE],
+    skip: [LATE, UNAWAITED],
     create: async () => harnessOn(await openDatabase('postgres'), openDrizzleOnPostgresJs),
   })
 })

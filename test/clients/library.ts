@@ -14,16 +14,18 @@ export interface OpenLibrary<Tx> {
   readonly outside: readonly unknown[]
   /** How the library writes it. Default `COMMIT`. */
   readonly commitText?: string
-  close(): Promise<void>
+  /** `hasLost`: a connection was cut while COMMIT was on its way. */
+  close(hasLost: boolean): Promise<void>
 }
 
 export const harnessOn = async <Tx>(
   database: TestDatabase,
   open: (database: TestDatabase) => Promise<OpenLibrary<Tx>>,
 ): Promise<ClientHarness<Tx, SqlExecutor>> => {
-  const { rows, spoiling, cutAt, roundTrips } = database
+  const { rows, spoiling, cutAt, deadlock, roundTrips } = database
   const library = await open(database)
   const { ownNested } = library
+  let hasLost = false
   return {
     store: database.store,
     transactions: library.transactions,
@@ -36,10 +38,18 @@ export const harnessOn = async <Tx>(
     outside: library.outside,
     overlaps: database.overlaps,
     ...(spoiling === null ? {} : { spoilCommit: (tx: Tx) => library.exec(tx, spoiling) }),
-    ...(cutAt === undefined ? {} : { loseCommit: (when) => cutAt(library.commitText ?? 'COMMIT', when) }),
+    ...(cutAt === undefined
+      ? {}
+      : {
+          loseCommit: (when) => {
+            hasLost = true
+            return cutAt(library.commitText ?? 'COMMIT', when)
+          },
+        }),
+    ...(deadlock === undefined ? {} : { deadlock: (tx: Tx) => deadlock((sql) => library.exec(tx, sql)) }),
     ...(roundTrips === undefined ? {} : { roundTrips }),
     dispose: async () => {
-      await library.close()
+      await library.close(hasLost)
       await database.dispose()
     },
   }

@@ -36,10 +36,10 @@ export const libraryTable = (): string => {
   const rows = Object.entries(CLIENT_TARGETS).map(([name, target]) => {
     const databases = target.databases.map((database) => DATABASES[database]).join(', ')
     const { says } = target
-    return `| \`posthaste/clients/${name}\` | \`${says.function}\` | ${testedWith(target)} | ${databases} | ${says.commitHooks ? 'yes' : 'no'} | ${says.nested} |`
+    return `| [\`posthaste/clients/${name}\`](clients/${name}.md) | \`${says.function}\` | ${testedWith(target)} | ${databases} | ${says.commitHooks ? 'yes' : 'no'} | ${says.nested} |`
   })
   return [
-    '| import | function | tested with | on | commit hooks | nested |',
+    '| client and its page | function | tested with | on | commit hooks | nested |',
     '| --- | --- | --- | --- | --- | --- |',
     ...rows,
   ].join('\n')

@@ -3,20 +3,29 @@
  * `ts run` are run, each in a folder of its own, and print what the document says.
  */
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
-import { codeBlocks, type Example, isolate, PAGES, ROOT, writeExamples } from './code-blocks.ts'
+import {
+  CLIENT_PAGES,
+  codeBlocks,
+  type Example,
+  isolate,
+  newFolder,
+  PAGES,
+  ROOT,
+  tsxEnvironment,
+  writePage,
+} from './code-blocks.ts'
 
-// Inside the repository, so that packages are found; ignored by git and by every tool.
-mkdirSync(join(ROOT, '.cache'), { recursive: true })
-const folder = mkdtempSync(join(ROOT, '.cache', 'docs-'))
+const folder = newFolder()
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const examples = writeExamples(folder)
-const programs = examples.filter(({ flags }) => flags.includes('run'))
+const examples = (await Promise.all(PAGES.map((page) => writePage(page, folder)))).flat()
+/** Those of clients have tests of their own, because most of them need a server. */
+const programs = examples.filter(({ flags, page }) => flags.includes('run') && !CLIENT_PAGES.includes(page))
 
 const compile = (files: readonly string[]): string[] => {
   const config = ts.getParsedCommandLineOfConfigFile(join(ROOT, 'tsconfig.json'), undefined, {
@@ -25,7 +34,9 @@ const compile = (files: readonly string[]): string[] => {
       throw new Error(ts.flattenDiagnosticMessageText(diagnostic.messageText, '\n'))
     },
   })
-  const program = ts.createProgram(files, { ...config?.options, noEmit: true })
+  // Of the types of Node 20 this one is missing.
+  const nodeSqlite = join(ROOT, 'test', 'nodes', 'node-sqlite.d.ts')
+  const program = ts.createProgram([...files, nodeSqlite], { ...config?.options, noEmit: true })
   return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
     const text = ts.flattenDiagnosticMessageText(messageText, '\n')
     const example = examples.find((one) => one.file === file?.fileName)
@@ -62,10 +73,7 @@ const runAll = async (): Promise<ReadonlyMap<Example, Ran>> => {
   })
   // It must end by itself: whatever a program opens, it closes.
   const args = ['--import', 'tsx', runner, JSON.stringify(list)]
-  // tsx reads options of the compiler only for files that they are meant for.
-  const TSX_TSCONFIG_PATH = join(folder, 'tsconfig.json')
-  writeFileSync(TSX_TSCONFIG_PATH, '{ "extends": "../../tsconfig.json", "include": ["**/*"] }')
-  const env = { ...process.env, TSX_TSCONFIG_PATH }
+  const env = { ...process.env, ...tsxEnvironment(folder) }
   const { stdout } = await promisify(execFile)('node', args, { cwd: ROOT, env })
   const lines = stdout.trimEnd().split('\n')
   return new Map(programs.map((one, index) => [one, JSON.parse(lines[index] ?? 'null') as Ran]))

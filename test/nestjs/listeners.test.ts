@@ -182,6 +182,36 @@ describe('a provider with a scope', () => {
     expect(made).toBe(3)
   })
 
+  it('may be a controller', async () => {
+    let made = 0
+    const heard: string[] = []
+    @Controller({ scope: Scope.REQUEST })
+    class Orders {
+      readonly number = ++made
+
+      @OnOutboxEvent('*')
+      hear({ type }: OutboxEvent): void {
+        heard.push(type)
+      }
+    }
+    await deliver({ controllers: [Orders] }, ['a.b', 'c.d'])
+    expect(heard.sort()).toEqual(['a.b', 'c.d'])
+    expect(made).toBe(2)
+  })
+
+  it('is not found when a factory makes it', async () => {
+    const heard: string[] = []
+    class Made {
+      @OnOutboxEvent('*')
+      hear({ type }: OutboxEvent): void {
+        heard.push(type)
+      }
+    }
+    const factory = { provide: Made, scope: Scope.REQUEST, useFactory: () => new Made() }
+    await deliver({ providers: [factory] }, ['a.b'])
+    expect(heard).toEqual([])
+  })
+
   it('gets the event as its request, and so do those that it injects', async () => {
     const heard: unknown[] = []
     @Injectable({ scope: Scope.REQUEST })

@@ -233,6 +233,23 @@ describe('the life cycle', () => {
     )
   })
 
+  it('a start that fails closes all outboxes, since Nest does not', async () => {
+    const names = ['first', 'second', 'third'] as const
+    const outboxes = names.map((name) =>
+      name === 'second'
+        ? createOutbox({ store: sqliteStore({ file: newFile(), driver: 'libsql' }), migrate: false })
+        : createOutbox({ store: memoryStore() }),
+    )
+    const imports = names.map((name, n) =>
+      OutboxModule.forRoot({ name, outbox: outboxes[n] as (typeof outboxes)[0] }),
+    )
+    await expect(start({ imports })).rejects.toMatchObject({ code: 'POSTHASTE_SCHEMA_BEHIND' })
+    for (const outbox of outboxes) {
+      expect(outbox.isStarted).toBe(false)
+      await expect(outbox.start()).rejects.toMatchObject({ code: 'POSTHASTE_CLOSED' })
+    }
+  })
+
   it.each([true, false])(
     'a request under way ends first, then what it published is delivered, then others close (global: %s)',
     async (global) => {

@@ -90,6 +90,17 @@ class Orders {
     return await this.outbox.publish(this.host.tx, { type: 'order.placed', payload: { id } })
   }
 
+  /** The promise is handed out in something that nobody awaits. */
+  @Transactional()
+  async leaveUndone(id: string, goOn: Promise<void>): Promise<{ late: Promise<string> }> {
+    return await this.goOnLater(id, goOn)
+  }
+
+  @Transactional()
+  async goOnLater(id: string, goOn: Promise<void>): Promise<{ late: Promise<string> }> {
+    return { late: goOn.then(() => this.#say(id)) }
+  }
+
   @Transactional()
   async placeInTwo(id: string): Promise<string> {
     return await this.outbox.transaction(() => this.#say(id))
@@ -173,6 +184,19 @@ describe('the transaction of @nestjs-cls/transactional', () => {
     const refused = { code: 'POSTHASTE_NO_TRANSACTION' }
     await expect(orders.placeWithoutTransaction('o-1')).rejects.toMatchObject(refused)
     await expect(orders.placeWithTheFallback('o-1')).rejects.toMatchObject(refused)
+    expect((await orders.outbox.inspect.list()).deliveries).toEqual([])
+  })
+
+  it('is over for whoever goes on without being awaited', async () => {
+    const { app } = await open()
+    const orders = provided<Orders>(app, Orders)
+    let goOn = (): void => {}
+    const mayGoOn = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    const { late } = await orders.leaveUndone('o-1', mayGoOn)
+    goOn()
+    await expect(late).rejects.toMatchObject({ code: 'POSTHASTE_NO_TRANSACTION' })
     expect((await orders.outbox.inspect.list()).deliveries).toEqual([])
   })
 

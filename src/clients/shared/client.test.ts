@@ -24,6 +24,7 @@ describe('before a commit through node-postgres', () => {
     getTransactionStatus: () => text,
     readyForQuery,
   })
+  const old: PgClient = { readyForQuery: true }
 
   it('the status is enough when the server has answered everything', async () => {
     const { sent, commit } = create(status('T', true), true)
@@ -39,6 +40,13 @@ describe('before a commit through node-postgres', () => {
       code: 'POSTHASTE_COMMIT_ROLLED_BACK',
     })
     const { sent, commit } = create(status('T', false), true)
+    expect(await commit()).toBe('done')
+    expect(sent.length).toBe(2)
+  })
+
+  it('the database is asked of one that keeps no status', async () => {
+    await expect(create(old, false).commit()).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_ROLLED_BACK' })
+    const { sent, commit } = create(old, true)
     expect(await commit()).toBe('done')
     expect(sent.length).toBe(2)
   })

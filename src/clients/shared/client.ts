@@ -4,12 +4,13 @@
  * answer to what became of COMMIT.
  */
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
-import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
+import { beginByCallback, type OpenTransaction, type Transactions } from '../../core/spi/index.ts'
 import type { SqlExecutor, SqlValue } from '../../stores/sql/sql-executor.ts'
 import { notInTransaction } from '../../stores/sql/transaction-scope.ts'
 import { type Answer, boundValues } from './answers.ts'
 import { Doubts, givenUp, PROBES } from './doubts.ts'
-import { commitErrorOf, storeErrorOf } from './failures.ts'
+import { afterCommit, commitErrorOf, storeErrorOf } from './failures.ts'
+import { isObject } from './handles.ts'
 import { hasFailed, isUncertain, type PgClient } from './pg-client.ts'
 
 export type Ended = Parameters<NonNullable<Transactions<object, SqlExecutor>['observe']>>[1]
@@ -25,14 +26,14 @@ export interface Library<Tx extends object> {
   probe?(tx: Tx): Promise<unknown>
   /** One statement in the transaction, sent as it is. */
   send(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer>
-  /** The same for synchronous drivers. */
-  sendSync?(tx: Tx, sql: string, params: readonly SqlValue[]): Answer
   /** Whether it is a handle inside a transaction; undefined when there is no telling. */
   inTransaction(handle: object): boolean | undefined
   /** The library's own words for a handle that is used too late. */
   saysEnded?(error: unknown): boolean
   /** The library's own words for a COMMIT that was never sent. */
   refusesCommit?(error: unknown): boolean
+  /** Whether COMMIT was confirmed: hooks of the application run afterwards, and their errors say nothing about it. */
+  hasCommitted?(tx: Tx): boolean
   /** Statements of the application that fail are noted here, under the same handle, where the library shows them. */
   readonly doubts?: Doubts
   /** The transaction's client of node-postgres, which knows without asking whether it has failed. */
@@ -43,9 +44,6 @@ export interface Library<Tx extends object> {
   capture?: Transactions<Tx, SqlExecutor>['capture']
   observe?(tx: Tx, ended: Ended): boolean
 }
-
-const isObject = (value: unknown): value is object =>
-  (typeof value === 'object' && value !== null) || typeof value === 'function'
 
 class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly library: string
@@ -71,15 +69,15 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
     let thrown: { readonly error: unknown } | null = null
-    let isDone = false
+    let done: Tx | null = null
     const inside = async (tx: Tx): Promise<T> => {
       // Some libraries call again after a conflict; what counts is the last time.
       thrown = null
-      isDone = false
+      done = null
       try {
         const result = await fn(tx)
         await this.#requireWell(tx)
-        isDone = true
+        done = tx
         return result
       } catch (error) {
         thrown = { error }
@@ -89,10 +87,15 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     try {
       return await this.#library.run(inside)
     } catch (error) {
-      if (isDone) throw commitErrorOf(error, this.#library.refusesCommit?.(error))
+      if (done !== null) throw this.#commitError(done, error)
       // A rollback that fails, because the connection is gone, must not hide why it was wanted.
       throw thrown === null ? storeErrorOf(error, this.library) : (thrown as { error: unknown }).error
     }
+  }
+
+  #commitError(tx: Tx, error: unknown): Error {
+    if (this.#library.hasCommitted?.(tx) === true) return afterCommit(error)
+    return commitErrorOf(error, this.#library.refusesCommit?.(error))
   }
 
   begin(): Promise<OpenTransaction<Tx>> {
@@ -106,16 +109,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   executor(tx: Tx): SqlExecutor {
     this.#requireOpen(tx)
-    const { sendSync } = this.#library
-    return {
-      run: (sql, params) => this.#inLine(tx, () => this.#sendWell(tx, sql, params)),
-      ...(sendSync === undefined
-        ? {}
-        : {
-            runSync: (sql, params) =>
-              this.#translating(tx, () => sendSync.call(this.#library, tx, sql, params)),
-          }),
-    }
+    return { run: (sql, params) => this.#inLine(tx, () => this.#sendWell(tx, sql, params)) }
   }
 
   inTransaction(tx: Tx): boolean | undefined {
@@ -176,15 +170,6 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     }
   }
 
-  #translating(tx: Tx, work: () => Answer): Answer {
-    this.#requireOpen(tx)
-    try {
-      return work()
-    } catch (error) {
-      throw this.#failed(tx, error)
-    }
-  }
-
   #failed(tx: Tx, error: unknown): unknown {
     this.#doubts.raise(this.#subjectOf(tx))
     if (this.#library.saysEnded?.(error) !== true) return storeErrorOf(error, this.library)
@@ -223,33 +208,6 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     }
   }
 }
-
-/** The manual form, made from the form with a function, which every library gives back its connection after. */
-const beginByCallback = <Tx>(
-  transactions: Pick<Transactions<Tx, unknown>, 'run'>,
-): Promise<OpenTransaction<Tx>> =>
-  new Promise((opened, failed) => {
-    const rolledBack = new Error('rolled back by hand')
-    const finished = transactions.run(
-      (tx) =>
-        new Promise<void>((commit, rollback) => {
-          opened({
-            tx,
-            commit: () => {
-              commit()
-              return finished
-            },
-            rollback: async () => {
-              rollback(rolledBack)
-              await finished.catch((error: unknown) => {
-                if (error !== rolledBack) throw error
-              })
-            },
-          })
-        }),
-    )
-    finished.catch(failed)
-  })
 
 export const clientOf = <Tx extends object>(library: Library<Tx>): Transactions<Tx, SqlExecutor> =>
   new Client(library)

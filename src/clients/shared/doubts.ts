@@ -7,17 +7,42 @@ import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 
 export class Doubts {
   readonly #raised = new WeakSet<object>()
+  /** How many statements are under way. */
+  readonly #underWay = new WeakMap<object, number>()
 
   raise(subject: object): void {
     this.#raised.add(subject)
   }
 
   has(subject: object): boolean {
-    return this.#raised.has(subject)
+    return this.#raised.has(subject) || (this.#underWay.get(subject) ?? 0) > 0
   }
 
   clear(subject: object): void {
     this.#raised.delete(subject)
+  }
+
+  /** Until a statement has ended there is doubt as well: nobody need wait for it before the commit. */
+  follow(subject: object, statement: PromiseLike<unknown>): void {
+    this.#count(subject, 1)
+    statement.then(
+      () => this.#count(subject, -1),
+      () => {
+        this.#count(subject, -1)
+        this.raise(subject)
+      },
+    )
+  }
+
+  #count(subject: object, more: number): void {
+    this.#underWay.set(subject, (this.#underWay.get(subject) ?? 0) + more)
+  }
+}
+
+/** Where nobody tells of statements the database is asked every time. */
+export class StandingDoubt extends Doubts {
+  override has(): boolean {
+    return true
   }
 }
 

@@ -2,6 +2,7 @@
  * Libraries wrap what their driver says, each in its own way, and one library runs on several databases. So the
  * error is looked for in everything that was wrapped, by what each database's errors look like.
  */
+import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import * as mysql from '../../stores/mysql/errors.ts'
 import * as postgres from '../../stores/postgres/errors.ts'
 import { commitRefused, commitUnknown } from '../../stores/sql/transaction-scope.ts'
@@ -46,8 +47,19 @@ const refusedCommit = (error: unknown): boolean =>
       ![null, 'IOERR'].includes(sqlite.sqliteCode(link)),
   )
 
+/** It happened, but whoever hears of an error must not take that for granted, nor try again. */
+export const afterCommit = (cause: unknown): StoreError =>
+  new StoreError(
+    ERROR_CODES.commitUnknown,
+    'The database has committed the transaction, and then something else failed, a hook of the application most ' +
+      'likely. What was published is delivered.',
+    { cause },
+  )
+
 /** For an error that came out of the library after the application's function had ended well. */
-export const commitErrorOf = (error: unknown, isRefused = false): Error =>
-  isRefused || refusedCommit(error)
+export const commitErrorOf = (error: unknown, isRefused = false): Error => {
+  if (error instanceof StoreError && error.code === ERROR_CODES.commitUnknown) return error
+  return isRefused || refusedCommit(error)
     ? commitRefused('The database', error)
     : commitUnknown('The connection was lost', error)
+}

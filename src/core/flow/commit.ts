@@ -131,9 +131,8 @@ export class CommitScope {
   }
 
   #keep(frame: Frame, published: Published): void {
-    let owner: Frame | null = frame
-    while (owner !== null && owner.state === 'merged') owner = owner.below
-    if (owner === null || owner.state === 'discarded') return
+    const { owner } = frame
+    if (owner === null) return
     for (const delivery of published.hot) owner.hot.push(delivery)
     owner.expectsRows ||= published.expectsRows
   }

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
+import { createMemoryDatabase, memoryStore } from '../../stores/memory/index.ts'
 import { createFakeRuntime } from '../../testing/fake-runtime.ts'
 import type { Delivery } from '../model/delivery.ts'
+import { createOutbox } from '../outbox.ts'
+import { fixed } from '../policy/retry.ts'
 import { SILENT_LOGGER } from '../runtime/logger.ts'
-import type { Metrics, Settlement } from '../spi/index.ts'
+import type { Metrics, ReadRequest, Settlement } from '../spi/index.ts'
 import { DestinationFlow, type DestinationParts } from './destination-flow.ts'
 import type { HotDelivery } from './hot-intake.ts'
 import type { Settled } from './settle.ts'
@@ -80,5 +83,84 @@ describe('a lane that is to be given up', () => {
     for (const done of written) done('written')
     expect(flow.isBusy(7)).toBe(false)
     expect(given).toHaveLength(1)
+  })
+})
+
+/** A promise, and what ends it. */
+const gate = () => {
+  let open: () => void = () => undefined
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}
+
+describe('a read from before the head of a key failed', () => {
+  it('says nothing about what was behind that head, also when the failure comes while rows are admitted', async () => {
+    const database = createMemoryDatabase()
+    const store = memoryStore({ database })
+    const { read, hold, settle } = store.queue
+    const [admitting, goOn, settled, readAgain] = [gate(), gate(), gate(), gate()]
+    let isHeld = false
+    Object.assign(store.queue, {
+      read: async (request: ReadRequest) => {
+        const result = await read.call(store.queue, request)
+        if (isHeld) readAgain.open()
+        const row = result.fresh.find(({ event }) => event?.type === 'behind')
+        if (row === undefined || isHeld) return result
+        // A row of another key that must be put aside first, which takes a while.
+        return { ...result, fresh: [...result.fresh, { ...row, id: 'another', key: 'l', behind: true }] }
+      },
+      hold: async (workerId: string, destination: string, ids: readonly string[]) => {
+        if (!ids.includes('another')) return await hold.call(store.queue, workerId, destination, ids)
+        isHeld = true
+        admitting.open()
+        await goOn.opened
+        return ids
+      },
+      settle: async (...args: Parameters<typeof settle>) => {
+        const result = await settle.apply(store.queue, args)
+        settled.open()
+        return result
+      },
+    })
+    const sent: string[] = []
+    const fail = gate()
+    const outbox = createOutbox({
+      store,
+      logger: SILENT_LOGGER,
+      pollIntervalMs: 10,
+      destinations: {
+        x: {
+          events: ['*'],
+          retry: fixed({ delayMs: 3_600_000 }),
+          to: {
+            async send([delivery]) {
+              sent.push(delivery?.event.type ?? '')
+              await fail.opened
+              return [{ ok: false, error: new Error('refused') }]
+            },
+          },
+        },
+      },
+    })
+    // In another process, so that only a read can bring it here.
+    const other = createOutbox({ store: memoryStore({ database }), logger: SILENT_LOGGER, serve: [] })
+    await outbox.start()
+    await other.start()
+    try {
+      await outbox.transaction((tx) => outbox.publish(tx, { type: 'head', payload: 1, key: 'k' }))
+      await other.transaction((tx) => other.publish(tx, { type: 'behind', payload: 2, key: 'k' }))
+      await admitting.opened
+      fail.open()
+      await settled.opened
+      await new Promise((resolve) => setImmediate(resolve))
+      goOn.open()
+      await readAgain.opened
+      expect(sent).toEqual(['head'])
+    } finally {
+      await outbox.close()
+      await other.close()
+    }
   })
 })

@@ -39,6 +39,17 @@ export class Frame {
     this.below = below
   }
 
+  /** The frame that what was remembered here belongs to by now; null when it is gone. */
+  get owner(): Frame | null {
+    if (this.state !== 'merged') return this.state === 'open' ? this : null
+    return this.below?.owner ?? null
+  }
+
+  /** Here, or below, where it will be asked for its events as well. */
+  tracks(source: EventSource): boolean {
+    return this.tracked.has(source) || (this.below?.tracks(source) ?? false)
+  }
+
   takeOver(other: Frame): void {
     // No spread into push: a transaction may have published more than a call takes arguments.
     this.hot = this.hot.concat(other.hot)

@@ -186,10 +186,10 @@ const captureFrom = <Tx, E>({ scopes, capturing }: Shared<E>, transactions: Tran
   transactions.capture((source, isOf) => {
     const place = scopes.current
     if (place === null || place.transactions !== transactions || !isOf(place.tx)) return null
-    const { tracked } = place.frame
-    if (tracked.has(source as EventSource)) return null
-    tracked.add(source as EventSource)
-    return () => void tracked.delete(source as EventSource)
+    const { frame } = place
+    if (frame.tracks(source as EventSource)) return null
+    frame.tracked.add(source as EventSource)
+    return () => void frame.owner?.tracked.delete(source as EventSource)
   })
 }
 

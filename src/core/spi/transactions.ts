@@ -55,6 +55,33 @@ export interface OpenTransaction<Tx> {
   rollback(): Promise<void>
 }
 
+/** The manual form, made from the form with a function, which every library gives back its connection after. */
+export const beginByCallback = <Tx>(
+  transactions: Pick<Transactions<Tx, unknown>, 'run'>,
+): Promise<OpenTransaction<Tx>> =>
+  new Promise((opened, failed) => {
+    const rolledBack = new Error('rolled back by hand')
+    const finished = transactions.run(
+      (tx) =>
+        new Promise<void>((commit, rollback) => {
+          opened({
+            tx,
+            commit: () => {
+              commit()
+              return finished
+            },
+            rollback: async () => {
+              rollback(rolledBack)
+              await finished.catch((error: unknown) => {
+                if (error !== rolledBack) throw error
+              })
+            },
+          })
+        }),
+    )
+    finished.catch(failed)
+  })
+
 /** Seed-style access to the ambient transaction, for code that is handed no transaction object. */
 export interface TxContext<Tx = unknown> {
   isTransactionActive(): boolean

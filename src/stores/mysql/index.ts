@@ -6,6 +6,12 @@ import { type MysqlPoolOptions, type MysqlUrlOptions, resolveMysqlOptions } from
 
 export type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
 export type { MysqlPool } from './driver.ts'
+export {
+  type MysqlMigrationOptions,
+  type MysqlRemovalOptions,
+  mysqlMigration,
+  mysqlRemoval,
+} from './migration.ts'
 export type { MysqlLayout, MysqlPoolOptions, MysqlUrlOptions, PartitionPeriod } from './options.ts'
 
 /** What transactions get with `connectionString`: the two members of a connection of mysql2/promise that all use. */

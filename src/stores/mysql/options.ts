@@ -103,13 +103,15 @@ const checkSource = (
   return checkPool(pool)
 }
 
+export const resolvePrefix = (value: unknown): string => checkPrefix('prefix', value ?? 'outbox_')
+
 export const resolveMysqlOptions = (
   given: MysqlPoolOptions<object> | MysqlUrlOptions,
 ): ResolvedMysqlOptions => {
   refuseUnknown('mysqlStore', given, NAMES)
   return Object.freeze({
     source: checkSource(given),
-    prefix: checkPrefix('prefix', given.prefix ?? 'outbox_'),
+    prefix: resolvePrefix(given.prefix),
     layout: checkLayout(given.layout),
     period: checkPeriod(given.period),
     ownConnections: checkWhole('ownConnections', given.ownConnections ?? 4, 2, 100),

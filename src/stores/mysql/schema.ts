@@ -17,11 +17,12 @@ import { FIRST_LOOK_AHEAD_MS } from '../sql/partitioning.ts'
 import type { MysqlDatabase, Row, Session } from './database.ts'
 import { errorNumber } from './errors.ts'
 import { migrations } from './migrations/migrations.generated.ts'
+import type { ResolvedMysqlOptions } from './options.ts'
 import { partitionsClause } from './partitions.ts'
 import { literal } from './script.ts'
 import { asMs, asNumber, asText, NOW } from './statements/sql-text.ts'
 
-const ALL: readonly Migration[] = migrations
+export const ALL: readonly Migration[] = migrations
 
 /** MySQL passes over what only MariaDB reads, and the other way round. */
 const TABLE =
@@ -47,18 +48,18 @@ const orNone = (error: unknown): readonly Row[] => {
 }
 
 /** Without a clock there is only the tail, which the maintainer splits. */
-const textOfMigration = (
-  { options }: MysqlDatabase,
+export const textOfMigration = (
+  { layout, period }: Pick<ResolvedMysqlOptions, 'layout' | 'period'>,
   t: Tables,
   migration: Migration,
   nowMs: number | null,
 ): string => {
   const { version, name } = migration
   const untilMs = nowMs === null ? 0 : nowMs + FIRST_LOOK_AHEAD_MS
-  const partitions = partitionsClause(options.period, nowMs, untilMs)
+  const partitions = partitionsClause(period, nowMs, untilMs)
   const body = renderMigration(migration, t.prefix)
     .replaceAll('{table}', TABLE)
-    .replaceAll('{by_id}', options.layout === 'partitioned' ? partitions : '')
+    .replaceAll('{by_id}', layout === 'partitioned' ? partitions : '')
     .trim()
   return `${body}\n\nINSERT INTO ${t.migrations} (version, name, applied_at) VALUES (${version}, ${literal(name)}, ${NOW})
 ON DUPLICATE KEY UPDATE version = version`
@@ -100,13 +101,13 @@ export const schemaRole = (database: MysqlDatabase, t: Tables): Schema => ({
       const applied = decode(await session.rows(readApplied(t)).catch(orNone))
       const [[now] = []] = await session.rows(`SELECT ${NOW}`)
       for (const migration of missingMigrations(ALL, applied))
-        await session.write(textOfMigration(database, t, migration, asMs(now)))
+        await session.write(textOfMigration(database.options, t, migration, asMs(now)))
       return schemaStatus(ALL, decode(await session.rows(readApplied(t))))
     })
   },
   sql: () =>
     ALL.map(
       (migration) =>
-        `-- ${String(migration.version).padStart(4, '0')}_${migration.name}\n${textOfMigration(database, t, migration, null)};\n`,
+        `-- ${String(migration.version).padStart(4, '0')}_${migration.name}\n${textOfMigration(database.options, t, migration, null)};\n`,
     ).join('\n'),
 })

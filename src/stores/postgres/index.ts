@@ -7,6 +7,12 @@ import { PostgresStore } from './postgres-store.ts'
 
 export type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
 export type { ClientOf, PostgresPool } from './driver.ts'
+export {
+  type PostgresMigrationOptions,
+  type PostgresRemovalOptions,
+  postgresMigration,
+  postgresRemoval,
+} from './migration.ts'
 export type { PartitionPeriod, PostgresLayout, PostgresPoolOptions, PostgresUrlOptions } from './options.ts'
 export type { PgliteClient, PgliteDatabase, PgliteTransaction } from './pglite.ts'
 export { pglitePool } from './pglite.ts'

@@ -137,17 +137,24 @@ const checkSource = (
   return { pool: checkPool(pool), poolSize: checkWhole('poolSize', poolSize ?? 4, 2, 1_000) }
 }
 
+export const resolveNames = ({
+  schema = 'outbox',
+  prefix = '',
+}: Pick<CommonOptions, 'schema' | 'prefix'>): { readonly schema: string; readonly prefix: string } => ({
+  schema: checkSchema(schema),
+  prefix: prefix === '' ? '' : checkName('prefix', prefix),
+})
+
 export const resolvePostgresOptions = (
   given: PostgresPoolOptions<PostgresPool<object>> | PostgresUrlOptions,
 ): ResolvedPostgresOptions => {
   refuseUnknown('postgresStore', given, NAMES)
-  const { prepare, prefix = '' } = given
+  const { prepare } = given
   if (prepare !== undefined && typeof prepare !== 'boolean')
     refuse('prepare', prepare, 'must be true or false')
   return Object.freeze({
     source: checkSource(given),
-    schema: checkSchema(given.schema ?? 'outbox'),
-    prefix: prefix === '' ? '' : checkName('prefix', prefix),
+    ...resolveNames(given),
     layout: checkLayout(given.layout),
     period: checkPeriod(given.period),
     prepare: prepare ?? null,

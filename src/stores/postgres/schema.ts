@@ -15,7 +15,7 @@ import type { PostgresLayout } from './options.ts'
 import { asMs, asNumber, asText, isTrue } from './statements/sql-text.ts'
 import type { PostgresTables } from './tables.ts'
 
-const ALL: readonly Migration[] = migrations
+export const ALL: readonly Migration[] = migrations
 
 /** Inserts never fail: what no other partition takes goes to the tail. */
 const tails = (t: PostgresTables): string =>
@@ -26,7 +26,7 @@ const tails = (t: PostgresTables): string =>
 export const tailOf = (t: PostgresTables, name: 'events' | 'finished'): string =>
   `${t.schema}."${t.prefix}${name}_tail"`
 
-const fillingsOf = (t: PostgresTables, layout: PostgresLayout): Fillings => ({
+export const fillingsOf = (t: PostgresTables, layout: PostgresLayout): Fillings => ({
   schema: t.schema,
   prefix: t.prefix,
   by_id: layout === 'partitioned' ? ' PARTITION BY RANGE (id)' : '',
@@ -56,7 +56,7 @@ const appliedMigrations = async (
   )
 }
 
-const recordOf = (t: PostgresTables, { version, name }: Migration): string =>
+export const recordOf = (t: PostgresTables, { version, name }: Migration): string =>
   `INSERT INTO ${t.migrations} (version, name, applied_at) VALUES (${version}, '${name}', clock_timestamp())`
 
 const lockText = ({ names }: PostgresTables): string =>

@@ -7,6 +7,12 @@ import { SqliteStore } from './sqlite-store.ts'
 
 export type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
 export type { SqliteDriver } from './drivers.ts'
+export {
+  type SqliteMigrationOptions,
+  type SqliteRemovalOptions,
+  sqliteMigration,
+  sqliteRemoval,
+} from './migration.ts'
 export type { SqliteDatabaseOptions, SqliteFileOptions } from './options.ts'
 export type { SqliteHandle, SqliteParameter, SqliteStatement } from './sqlite-handle.ts'
 

@@ -50,6 +50,8 @@ const checkOnStatement = (value: unknown): void => {
 
 const DRIVERS: readonly SqliteDriver[] = ['node:sqlite', 'better-sqlite3', 'libsql']
 
+export const resolvePrefix = (value: unknown): string => checkPrefix('prefix', value ?? 'outbox_')
+
 export const resolveSqliteOptions = (
   given: SqliteFileOptions | SqliteDatabaseOptions<object>,
 ): ResolvedSqliteOptions => {
@@ -69,7 +71,7 @@ export const resolveSqliteOptions = (
   return Object.freeze({
     source: file === undefined ? { database: database as object } : { file },
     driver: given.driver == null ? null : checkOneOf('driver', given.driver, DRIVERS),
-    prefix: checkPrefix('prefix', given.prefix ?? 'outbox_'),
+    prefix: resolvePrefix(given.prefix),
     busyTimeoutMs: checkWhole('busyTimeoutMs', given.busyTimeoutMs ?? 5_000, 0, 600_000),
     onStatement: given.onStatement ?? null,
   })

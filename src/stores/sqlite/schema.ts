@@ -14,7 +14,7 @@ import type { SqliteDatabase } from './database.ts'
 import { migrations } from './migrations/migrations.generated.ts'
 import { asNumber, asText, NOW } from './statements/sql-text.ts'
 
-const ALL: readonly Migration[] = migrations
+export const ALL: readonly Migration[] = migrations
 
 const appliedMigrations = (c: SqliteConnection, t: Tables): readonly AppliedMigration[] => {
   const exists = c.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [
@@ -30,7 +30,7 @@ const appliedMigrations = (c: SqliteConnection, t: Tables): readonly AppliedMigr
     }))
 }
 
-const recordOf = (t: Tables, { version, name }: Migration): string =>
+export const recordOf = (t: Tables, { version, name }: Migration): string =>
   `INSERT INTO ${t.migrations} (version, name, applied_at) VALUES (${version}, '${name}', ${NOW})`
 
 export const schemaRole = (database: SqliteDatabase, t: Tables): Schema => ({

@@ -54,7 +54,7 @@ export class ClientFixture {
   }
 
   /** A hook of the harness that this case cannot do without. */
-  need<K extends 'ownNested' | 'spoilCommit' | 'loseCommit' | 'roundTrips'>(
+  need<K extends 'ownNested' | 'spoilCommit' | 'loseCommit' | 'deadlock' | 'roundTrips'>(
     hook: K,
     without: string,
   ): NonNullable<ClientHarness[K]> {

@@ -37,6 +37,11 @@ export interface ClientHarness<Tx = unknown, E = unknown> {
    * hears the answer. Resolves when that has happened. Absent where there is no connection.
    */
   loseCommit?(when: 'before' | 'after'): Promise<void>
+  /**
+   * Meets a deadlock, which the database ends by rolling this whole transaction back; rejects with what the library
+   * says. Absent where that does not happen.
+   */
+  deadlock?(tx: Tx): Promise<unknown>
   /** How often the library waited for the database while `fn` ran; absent where nobody can see that. */
   roundTrips?(fn: () => Promise<unknown>): Promise<number>
   dispose(): Promise<void>

@@ -6,14 +6,15 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createIdGenerator } from '../../core/model/index.ts'
-import type {
-  InsertRequest,
-  InsertResult,
-  NewDelivery,
-  NewEvent,
-  OpenTransaction,
-  Store,
-  Transactions,
+import {
+  beginByCallback,
+  type InsertRequest,
+  type InsertResult,
+  type NewDelivery,
+  type NewEvent,
+  type OpenTransaction,
+  type Store,
+  type Transactions,
 } from '../../core/spi/index.ts'
 import { Inapplicable } from './run-suite.ts'
 import type { StoreHarness } from './store-harness.ts'
@@ -165,28 +166,3 @@ export class PublishingFixture {
     return beginByCallback(this.transactions)
   }
 }
-
-/** The manual form of a transaction, made from the callback form. */
-const beginByCallback = <Tx>(transactions: Transactions<Tx, unknown>): Promise<OpenTransaction<Tx>> =>
-  new Promise((opened, failed) => {
-    const rolledBack = new Error('rolled back by the test')
-    const finished = transactions.run(
-      (tx) =>
-        new Promise<void>((commit, rollback) => {
-          opened({
-            tx,
-            commit: () => {
-              commit()
-              return finished
-            },
-            rollback: async () => {
-              rollback(rolledBack)
-              await finished.catch((error: unknown) => {
-                if (error !== rolledBack) throw error
-              })
-            },
-          })
-        }),
-    )
-    finished.catch(failed)
-  })

@@ -29,9 +29,12 @@ const dialectOf = (database: TestDatabase): Dialect => {
   return new MysqlDialect({ pool: createPool(database.url) })
 }
 
+/** The plugin renames what comes back, which must not reach what the store asks. */
+export const kyselyOn = (database: TestDatabase): Kysely<Tables> =>
+  new Kysely<Tables>({ dialect: dialectOf(database), plugins: [new CamelCasePlugin()] })
+
 export const openKysely = async (database: TestDatabase): Promise<OpenLibrary<Transaction<Tables>>> => {
-  // The plugin renames what comes back, which must not reach what the store asks.
-  const db = new Kysely<Tables>({ dialect: dialectOf(database), plugins: [new CamelCasePlugin()] })
+  const db = kyselyOn(database)
   return {
     transactions: kyselyTransactions(db),
     exec: (tx, sql) => tx.executeQuery(CompiledQuery.raw(sql)),

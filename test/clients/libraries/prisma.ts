@@ -1,13 +1,11 @@
 /** Prisma with its adapters. Its client is generated, one per database, when a process first needs it. */
-import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { promisify } from 'node:util'
 import { PrismaLibSql } from '@prisma/adapter-libsql'
 import { PrismaMariaDb } from '@prisma/adapter-mariadb'
 import { PrismaPg } from '@prisma/adapter-pg'
+import { generatePrisma } from '../../../scripts/prisma.ts'
 import {
   type PrismaDatabase,
   type PrismaTransaction,
@@ -18,7 +16,7 @@ import type { OpenLibrary } from '../library.ts'
 
 interface Tx extends PrismaTransaction, PrismaDatabase<Tx> {}
 
-interface Client extends Tx {
+export interface Client extends Tx {
   $disconnect(): Promise<void>
 }
 
@@ -46,22 +44,12 @@ model Order {
 
 const CACHE = join(import.meta.dirname, '..', '..', '..', '.cache')
 
-/** The command looks for an engine of the migrations, which generating does not use, and would download it. */
-const prismaCommand = async (args: readonly string[], cwd: string): Promise<void> => {
-  const manifest = createRequire(import.meta.url).resolve('prisma/package.json')
-  const command = join(dirname(manifest), 'build', 'index.js')
-  await promisify(execFile)(process.execPath, [command, ...args], {
-    cwd,
-    env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, PRISMA_HIDE_UPDATE_MESSAGE: '1' },
-  })
-}
-
 /** Inside the project, so that what is generated finds Prisma's runtime; where it is, is the answer. */
-const generatePrisma = async (provider: Provider): Promise<string> => {
+const generate = async (provider: Provider): Promise<string> => {
   mkdirSync(CACHE, { recursive: true })
   const folder = mkdtempSync(join(CACHE, 'prisma-'))
   writeFileSync(join(folder, 'schema.prisma'), SCHEMA(provider))
-  await prismaCommand(['generate', '--schema', join(folder, 'schema.prisma')], folder)
+  await generatePrisma(folder)
   return folder
 }
 
@@ -70,7 +58,7 @@ const generated = new Map<Provider, Promise<Generated>>()
 const clientFor = (provider: Provider): Promise<Generated> => {
   const known = generated.get(provider)
   if (known !== undefined) return known
-  const made = generatePrisma(provider).then(
+  const made = generate(provider).then(
     (folder) => import(pathToFileURL(join(folder, 'client', 'client.ts')).href) as Promise<Generated>,
   )
   generated.set(provider, made)
@@ -91,9 +79,13 @@ const adapterFor = ({ name, url }: TestDatabase): unknown => {
   })
 }
 
-export const openPrisma = async (database: TestDatabase): Promise<OpenLibrary<Tx>> => {
+export const prismaOn = async (database: TestDatabase): Promise<Client> => {
   const { PrismaClient } = await clientFor(PROVIDERS[database.name as keyof typeof PROVIDERS])
-  const prisma = new PrismaClient({ adapter: adapterFor(database) })
+  return new PrismaClient({ adapter: adapterFor(database) })
+}
+
+export const openPrisma = async (database: TestDatabase): Promise<OpenLibrary<Tx>> => {
+  const prisma = await prismaOn(database)
   return {
     transactions: prismaTransactions<Tx>(prisma, { timeout: 20_000, maxWait: 20_000 }),
     exec: async (tx, sql) => await tx.$executeRawUnsafe(sql),

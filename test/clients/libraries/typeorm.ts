@@ -10,9 +10,11 @@ const settingsOf = (name: DatabaseName, url: string): DataSourceOptions =>
       { type: 'better-sqlite3', database: url, driver: Libsql }
     : ({ type: name, url, poolErrorHandler: () => undefined } as unknown as DataSourceOptions)
 
-export const openTypeorm = async ({ name, url }: TestDatabase): Promise<OpenLibrary<EntityManager>> => {
-  const dataSource = new DataSource(settingsOf(name, url))
-  await dataSource.initialize()
+export const typeormOn = ({ name, url }: TestDatabase): Promise<DataSource> =>
+  new DataSource(settingsOf(name, url)).initialize()
+
+export const openTypeorm = async (database: TestDatabase): Promise<OpenLibrary<EntityManager>> => {
+  const dataSource = await typeormOn(database)
   return {
     transactions: typeormTransactions(dataSource),
     exec: (tx, sql) => tx.query(sql),

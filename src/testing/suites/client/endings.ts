@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
 import type { ClientFixture, ClientTopic } from '../client-fixture.ts'
 
+const NO_DEADLOCK = 'a deadlock fails the statement like every other error, or there is none'
+
+const ENDED = ['POSTHASTE_COMMIT_ROLLED_BACK', 'POSTHASTE_TRANSACTION_ENDED']
+
 const LOST = 'there is no connection that could be lost'
 
 const lose = async (t: ClientFixture, when: 'before' | 'after'): Promise<void> => {
@@ -43,6 +47,44 @@ export const endingsTopic: ClientTopic = {
         await t.expectOnly(1)
         return
       }
+      await assert.rejects(running)
+      await t.expectOnly()
+    },
+
+    // It may reach the database before COMMIT or too late for it.
+    'a statement that fails and that nobody waits for: all or nothing, as was said': async (t) => {
+      const running = t.outbox.transaction(async (tx) => {
+        await t.both(tx, 1)
+        t.harness.fail(tx).catch(() => undefined)
+      })
+      const code = await running.then(
+        () => null,
+        (error: { readonly code?: unknown }) => error.code,
+      )
+      if (code === null) {
+        await t.expectOnly(1)
+        return
+      }
+      assert.equal(code, 'POSTHASTE_COMMIT_ROLLED_BACK')
+      await t.expectOnly()
+    },
+
+    'a deadlock that was swallowed: rolled back, and nothing is sent': async (t) => {
+      const deadlock = t.need('deadlock', NO_DEADLOCK)
+      const running = t.outbox.transaction(async (tx) => {
+        await t.both(tx, 1)
+        await assert.rejects(() => deadlock(tx))
+      })
+      await assert.rejects(running, ({ code }: { readonly code?: unknown }) => ENDED.includes(String(code)))
+      await t.expectOnly()
+    },
+
+    'a publish after a deadlock that was swallowed is refused': async (t) => {
+      const deadlock = t.need('deadlock', NO_DEADLOCK)
+      const running = t.outbox.transaction(async (tx) => {
+        await assert.rejects(() => deadlock(tx))
+        await t.publish(tx, 'e1')
+      })
       await assert.rejects(running)
       await t.expectOnly()
     },

@@ -1,0 +1,162 @@
+/** What single libraries do that the suite of all clients does not ask about. */
+import { drizzle } from 'drizzle-orm/sql-js'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { drizzleTransactions } from '../../src/clients/drizzle.ts'
+import { mikroOrmTransactions } from '../../src/clients/mikro-orm.ts'
+import { sequelizeTransactions } from '../../src/clients/sequelize.ts'
+import type { Transactions } from '../../src/core/spi/index.ts'
+import { createOutbox, type Draft } from '../../src/index.ts'
+import type { SqlExecutor } from '../../src/stores/postgres/index.ts'
+import { type DatabaseName, openDatabase, type TestDatabase } from './databases.ts'
+import { openKnex } from './libraries/knex.ts'
+import { mikroOrmOn } from './libraries/mikro-orm.ts'
+import { openPostgresJs } from './libraries/postgres-js.ts'
+import { sequelizeOn } from './libraries/sequelize.ts'
+import type { OpenLibrary } from './library.ts'
+
+const event: Draft = { type: 'a', payload: 1 }
+
+const openOutbox = async <Tx>(database: TestDatabase, transactions: Transactions<Tx, SqlExecutor>) => {
+  const outbox = createOutbox({ store: database.store, transactions, migrate: true })
+  outbox.onAny(() => undefined)
+  await outbox.start()
+  const stored = async (): Promise<number> => (await outbox.inspect.list({ limit: 100 })).deliveries.length
+  return { outbox, stored }
+}
+
+const open = async <Tx>(
+  name: DatabaseName,
+  openLibrary: (database: TestDatabase) => Promise<OpenLibrary<Tx>>,
+) => {
+  const database = await openDatabase(name)
+  const library = await openLibrary(database)
+  const { outbox, stored } = await openOutbox(database, library.transactions)
+  onTestFinished(async () => {
+    await outbox.close()
+    await library.close(false)
+    await database.dispose()
+  })
+  return { database, library, outbox, stored }
+}
+
+describe('postgres.js', () => {
+  it('rolls back because of a value that it could not send: that is no lost connection', async () => {
+    const { outbox, stored } = await open('postgres', openPostgresJs)
+    const running = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, event)
+      await tx`SELECT ${undefined as never}`.catch(() => undefined)
+    })
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_ROLLED_BACK' })
+    expect(await stored()).toBe(0)
+  })
+})
+
+describe('Sequelize', () => {
+  const openSequelize = async () => {
+    const database = await openDatabase('postgres')
+    const sequelize = sequelizeOn(database)
+    const { outbox, stored } = await openOutbox(database, sequelizeTransactions(sequelize))
+    onTestFinished(async () => {
+      await outbox.close()
+      await sequelize.close()
+      await database.dispose()
+    })
+    return { sequelize, outbox, stored }
+  }
+
+  it('has savepoints that outlive their transaction; their handles are refused', async () => {
+    const { sequelize, outbox, stored } = await openSequelize()
+    const kept = await sequelize.transaction((transaction) => sequelize.transaction({ transaction }))
+    await expect(outbox.publish(kept, event)).rejects.toMatchObject({ code: 'POSTHASTE_NO_TRANSACTION' })
+    expect(await stored()).toBe(0)
+  })
+
+  it('has hooks that fail after the commit: it is never said to be rolled back', async () => {
+    const { sequelize, outbox, stored } = await openSequelize()
+    const running = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, event)
+      tx.afterCommit(async () => void (await sequelize.query('SELECT no_such_column')))
+    })
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
+    expect(await stored()).toBe(1)
+  })
+
+  it('is told of a BEGIN that fails as such', async () => {
+    const sequelize = sequelizeOn({
+      name: 'postgres',
+      url: 'postgres://nobody@127.0.0.1:1/none',
+    } as TestDatabase)
+    const running = sequelizeTransactions(sequelize).run(async () => undefined)
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+    await sequelize.close()
+  })
+})
+
+describe('Knex', () => {
+  it('has one listener on a transaction, however many savepoints publish', async () => {
+    const { library, stored, outbox } = await open('sqlite', openKnex)
+    const warnings: string[] = []
+    const warn = ({ name }: Error): void => void warnings.push(name)
+    process.on('warning', warn)
+    onTestFinished(() => void process.off('warning', warn))
+    await library.own(async (tx) => {
+      for (let n = 0; n < 12; n++)
+        await library.ownNested?.(tx, async (inner) => void (await outbox.publish(inner, event)))
+    })
+    expect(await stored()).toBe(12)
+    await new Promise(setImmediate)
+    expect(warnings).not.toContain('MaxListenersExceededWarning')
+  })
+})
+
+describe('Drizzle', () => {
+  it('is refused with a driver that cannot wait', () => {
+    expect(() => drizzleTransactions(drizzle({} as never) as never)).toThrow(/publishSync/)
+  })
+})
+
+describe('MikroORM', () => {
+  const openOrm = async () => {
+    const database = await openDatabase('postgres')
+    const orm = await mikroOrmOn(database)
+    const transactions = mikroOrmTransactions(orm)
+    const { outbox, stored } = await openOutbox(database, transactions)
+    onTestFinished(async () => {
+      await outbox.close()
+      await orm.close()
+      await database.dispose()
+    })
+    return { orm, transactions, outbox, stored }
+  }
+
+  it('does not tell of entity managers with an event manager of their own: the poller finds their events', async () => {
+    const { orm, transactions, outbox, stored } = await openOrm()
+    const ended = { committed: () => undefined, rolledBack: () => undefined }
+    await orm.em.fork({ freshEventManager: true }).transactional(async (em) => {
+      expect(transactions.observe?.(em as never, ended)).toBe(false)
+      await outbox.publish(em as never, event)
+    })
+    await orm.em.fork().transactional(async (em) => {
+      expect(transactions.observe?.(em as never, ended)).toBe(true)
+      await em.transactional(async (inner) =>
+        expect(transactions.observe?.(inner as never, ended)).toBe(true),
+      )
+    })
+    expect(await stored()).toBe(1)
+  })
+
+  it('has subscribers that fail after the commit: it is never said to be rolled back', async () => {
+    const { orm, outbox, stored } = await openOrm()
+    let fails = true
+    orm.em.getEventManager().registerSubscriber({
+      afterTransactionCommit: async () => {
+        if (!fails) return
+        fails = false
+        throw Object.assign(new Error('no'), { code: '23505', severity: 'ERROR' })
+      },
+    })
+    const running = outbox.transaction((em) => outbox.publish(em, event))
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
+    expect(await stored()).toBe(1)
+  })
+})
