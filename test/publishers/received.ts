@@ -1,6 +1,5 @@
 /** What the places of the publisher suite have in common. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ReceivedMessage } from '../../src/testing/suites/index.ts'
 
 const PATIENCE_MS = 20_000
 const LOOK_AGAIN_MS = 20
@@ -9,10 +8,10 @@ export const lowerNames = (headers: Readonly<Record<string, string>>): Record<st
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
 /** For places that tell nobody when something arrives. */
-export const untilThere = async (
+export const untilThere = async <T>(
   count: number,
-  look: () => Promise<readonly ReceivedMessage[]>,
-): Promise<readonly ReceivedMessage[]> => {
+  look: () => Promise<readonly T[]>,
+): Promise<readonly T[]> => {
   const deadline = Date.now() + PATIENCE_MS
   for (;;) {
     const found = await look()

@@ -1,11 +1,14 @@
 import zlib from 'node:zlib'
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { startService } from '../../../scripts/services/index.ts'
+import { createOutbox } from '../../../src/core/outbox.ts'
 import { type KafkaPublisherOptions, kafkaPublisher } from '../../../src/publishers/kafka/index.ts'
+import { memoryStore } from '../../../src/stores/memory/index.ts'
 import type { PublisherHarness } from '../../../src/testing/suites/index.ts'
 import { PublisherFixture } from '../../../src/testing/suites/publisher-fixture.ts'
 import { newTopic } from '../broker.ts'
 import { addressOf, createTopic, type KafkaAddress, readTopic } from '../kafka-topic.ts'
+import { untilThere } from '../received.ts'
 import { testPublisher } from '../run.ts'
 
 testPublisher('kafka')
@@ -34,8 +37,11 @@ describe('kafka in particular', () => {
   afterEach(() => t.close())
   const open = (options: Partial<KafkaPublisherOptions> = {}) =>
     t.closing(kafkaPublisher({ ...address, ...options }))
-  const values = async (): Promise<string[]> =>
-    (await readTopic(address, topic)).map(({ value }) => String(value))
+  /** What of transactions was committed can be read a moment later. */
+  const arrived = async (values: readonly string[]): Promise<void> => {
+    const found = await untilThere(values.length, () => readTopic(address, topic))
+    expect(found.map(({ value }) => String(value))).toEqual(values)
+  }
   const verdicts = (results: Awaited<ReturnType<PublisherFixture['send']>>) =>
     results.map((result) => t.verdict(result))
 
@@ -73,7 +79,7 @@ describe('kafka in particular', () => {
       await createTopic(address, topic)
       const data = JSON.stringify('posthaste '.repeat(1_000))
       await t.sends(open({ compression }), [t.delivery({ data }), t.delivery({ data })])
-      expect(await values()).toEqual([data, data])
+      await arrived([data, data])
     },
   )
 
@@ -84,7 +90,7 @@ describe('kafka in particular', () => {
     const publisher = open()
     expect(verdicts(await t.send(publisher, batch))).toEqual(batch.map((_, n) => (n === 5 ? 'dead' : 'done')))
     await t.sends(publisher, [t.delivery({ data: '9' })])
-    expect(await values()).toEqual(['0', '1', '2', '3', '4', '6', '7', '8', '9'])
+    await arrived(['0', '1', '2', '3', '4', '6', '7', '8', '9'])
   })
 
   it('sends more than a request takes in several', async () => {
@@ -94,7 +100,7 @@ describe('kafka in particular', () => {
       open(),
       Array.from({ length: 10 }, () => t.delivery({ data, key: 'k' })),
     )
-    expect(await values()).toEqual(Array.from({ length: 10 }, () => data))
+    await arrived(Array.from({ length: 10 }, () => data))
   })
 
   it('does not let events overtake one of their key that is refused, and spends no attempt on them', async () => {
@@ -109,7 +115,31 @@ describe('kafka in particular', () => {
     const results = await t.send(open({ maxMessageBytes: 1_500 }), batch)
     expect(verdicts(results)).toEqual(['done', 'dead', 'retry', 'done'])
     expect(results[2]).toMatchObject({ error: { code: 'POSTHASTE_RETRY_AFTER', counted: false } })
-    expect(await values()).toEqual(['1', '4'])
+    await arrived(['1', '4'])
+  })
+
+  it('goes on in the key of a dead event, in order and with all attempts', async () => {
+    await createTopic(address, topic)
+    const outbox = createOutbox({
+      store: memoryStore(),
+      destinations: {
+        kafka: { to: kafkaPublisher({ ...address, maxMessageBytes: 1_500 }), events: ['*'], topic },
+      },
+    })
+    const payloads = [0, 'x'.repeat(2_000), 2, 3, 4, 'x'.repeat(2_000), 6]
+    await outbox.transaction(async (tx) => {
+      for (const payload of payloads) await outbox.publish(tx, { type: 'order.placed', key: 'k', payload })
+    })
+    await outbox.start()
+    await outbox.flush()
+    await arrived(['0', '2', '3', '4', '6'])
+    const { deliveries } = await outbox.inspect.list({ limit: 10 })
+    expect(deliveries.map(({ status }) => status).sort()).toEqual([
+      ...Array.from({ length: 2 }, () => 'dead'),
+      ...Array.from({ length: 5 }, () => 'done'),
+    ])
+    expect(deliveries.map(({ attempts }) => attempts)).toEqual(payloads.map(() => 1))
+    await outbox.close()
   })
 
   it('sends a batch as one transaction', async () => {
@@ -117,7 +147,7 @@ describe('kafka in particular', () => {
     const publisher = open({ transactionalId: newTopic() })
     await t.sends(publisher, [t.delivery({ data: '1' }), t.delivery({ data: '2' })])
     await t.sends(publisher, [t.delivery({ data: '3' })])
-    expect(await values()).toEqual(['1', '2', '3'])
+    await arrived(['1', '2', '3'])
   })
 
   it('gives a transaction up for one that is refused, and sends the others in the next', async () => {
@@ -126,7 +156,7 @@ describe('kafka in particular', () => {
     const batch = ['1', large, '3', '4'].map((data) => t.delivery({ data }))
     const results = await t.send(open({ transactionalId: newTopic() }), batch)
     expect(verdicts(results)).toEqual(['done', 'dead', 'done', 'done'])
-    expect(await values()).toEqual(['1', '3', '4'])
+    await arrived(['1', '3', '4'])
   })
 
   it('is fenced off by another of its transactional id, and comes back with a producer of its own', async () => {
@@ -138,6 +168,6 @@ describe('kafka in particular', () => {
     const fenced = await t.send(first, [t.delivery({ data: 'fenced' })])
     expect(verdicts(fenced)).toEqual(['outage'])
     await t.sends(first, [t.delivery({ data: '3' })])
-    expect(await values()).toEqual(['1', '2', '3'])
+    await arrived(['1', '2', '3'])
   })
 })
