@@ -42,7 +42,7 @@ export class PublisherFixture {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#opened.map((publisher) => publisher.close?.()))
+    await Promise.all(this.#opened.map(async (publisher) => await publisher.close?.()))
   }
 
   delivery(over: DeliveryOverrides = {}): OutgoingDelivery {
