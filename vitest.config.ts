@@ -24,7 +24,8 @@ export const common = {
 export default defineConfig({
   test: {
     pool: 'forks',
-    maxWorkers: 2,
+    // One more than the two cores of a small machine: tests of databases mostly wait for them.
+    maxWorkers: 3,
     projects: [
       {
         test: {

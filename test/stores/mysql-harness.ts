@@ -4,6 +4,7 @@ import mysql from 'mysql2/promise'
 import type { Store } from '../../src/core/spi/index.ts'
 import { type MysqlHandle, mysqlStore, type SqlExecutor } from '../../src/stores/mysql/index.ts'
 import type { MysqlUrlOptions } from '../../src/stores/mysql/options.ts'
+import { TABLE_NAMES } from '../../src/stores/sql/identifiers.ts'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { type ServerName, serverUrl } from './servers.ts'
 import { testContext } from './sqlite-files.ts'
@@ -24,22 +25,8 @@ export const poolOf = (server: ServerName): mysql.Pool => {
 export const runByHand = async (server: ServerName, sql: string): Promise<unknown> =>
   (await poolOf(server).query(sql))[0]
 
-const TABLES = [
-  'events',
-  'deliveries',
-  'finished',
-  'lanes',
-  'workers',
-  'attempts',
-  'dedup',
-  'destinations',
-  'audit',
-  'stats',
-  'migrations',
-]
-
 export const dropTables = async (server: ServerName, prefix: string): Promise<void> => {
-  const names = TABLES.map((name) => `\`${prefix}${name}\``).join(', ')
+  const names = TABLE_NAMES.map((name) => `\`${prefix}${name}\``).join(', ')
   await runByHand(server, `DROP VIEW IF EXISTS \`${prefix}all\`; DROP TABLE IF EXISTS ${names}`)
 }
 
@@ -57,7 +44,7 @@ export class TablePool {
   }
 
   async giveBack(prefix: string): Promise<void> {
-    const emptied = TABLES.filter((name) => name !== 'migrations').map(
+    const emptied = TABLE_NAMES.filter((name) => name !== 'migrations').map(
       (name) => `DELETE FROM \`${prefix}${name}\`${name === 'lanes' ? " WHERE destination <> '*'" : ''}`,
     )
     await runByHand(this.#server, emptied.join('; '))

@@ -17,6 +17,7 @@ export const GO_WITH_PARTITIONS = [
   'a step with a shorter retention passes over nothing that an earlier step had to leave',
   'a settle that is repeated after the cleaning is lost and changes nothing',
   'what not every destination is reconciled past stays, or its event would look as if it was missed',
+  'an event that nobody heard of yet stays until every destination is reconciled past it',
 ].map((test) => ({ test, reason: 'finished rows go with their partition' }))
 
 /** Ids as they were made at another time. */

@@ -4,6 +4,7 @@ import pg from 'pg'
 import type { Store } from '../../src/core/spi/index.ts'
 import { type PostgresHandle, postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
 import type { PostgresUrlOptions } from '../../src/stores/postgres/options.ts'
+import { TABLE_NAMES } from '../../src/stores/sql/identifiers.ts'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { testContext } from './sqlite-files.ts'
 
@@ -20,19 +21,6 @@ const poolOf = (url: string): pg.Pool => {
 
 export const runByHand = async (url: string, sql: string): Promise<pg.QueryResult> => poolOf(url).query(sql)
 
-const TABLES = [
-  'events',
-  'deliveries',
-  'finished',
-  'lanes',
-  'workers',
-  'attempts',
-  'dedup',
-  'destinations',
-  'audit',
-  'stats',
-]
-
 /** Making and dropping tables is what takes longest, so the cases of a suite take over each other's, emptied. */
 export class SchemaPool {
   readonly #run: (sql: string) => Promise<unknown>
@@ -47,8 +35,11 @@ export class SchemaPool {
   }
 
   async giveBack(schema: string): Promise<void> {
-    const emptied = TABLES.map((name) => `DELETE FROM ${schema}.${name}`)
-    await this.#run([...emptied, `SELECT setval('${schema}.events_seq', 1, false)`].join('; '))
+    const emptied = TABLE_NAMES.filter((name) => name !== 'migrations').map(
+      (name) => `DELETE FROM ${schema}.${name}`,
+    )
+    // As after the migrations, which draw a number.
+    await this.#run([...emptied, `SELECT setval('${schema}.events_seq', 1)`].join('; '))
     this.#free.push(schema)
   }
 

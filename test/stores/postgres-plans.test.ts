@@ -97,8 +97,8 @@ describe.each(layouts)('plans from statistics that were taken before a large com
   afterAll(() => planning.close())
 
   it('cost no more than those from statistics that are right', { timeout: 300_000 }, async () => {
-    // What is held or settled once is so the second time, too.
-    for (const name of OPERATIONS) await planning.run(name, filled)
+    // The first step has to find out where the next ones begin.
+    await planning.run('a step of cleaning', filled)
     const misled = await planning.buffers(filled)
     // A page over both tables is for people, and sorting a partition that seems to be empty looks as good as a walk.
     if (layout === 'partitioned') misled.delete('a page of everything')

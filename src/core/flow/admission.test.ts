@@ -40,9 +40,10 @@ const create = (atOnce: number) => {
     if (!tooLarge.has(id) && delivery.alone) alone.push(id)
     return !tooLarge.has(id)
   }
+  const uncountable = new Set<string>()
   const suspect = async ({ ids }: { ids: readonly string[] }) => {
     counted.push(...ids)
-    return ids.map((id) => ({ id, suspicions: 1, attempts: 0 }))
+    return ids.flatMap((id) => (uncountable.has(id) ? [] : [{ id, suspicions: 1, attempts: 0 }]))
   }
   const admission = new Admission({
     destination: { name: 'x', concurrency: atOnce, batchSize: 1, deadHead: 'block' },
@@ -54,7 +55,7 @@ const create = (atOnce: number) => {
     isCurrent: () => true,
     newToken: () => 'token',
   } as unknown as AdmissionParts)
-  return { admission, counted, queued, alone, tooLarge }
+  return { admission, counted, queued, alone, tooLarge, uncountable }
 }
 
 const READ: ReadFacts = { readId: 1, workerId: 'w', stillOurs: () => true, unsure: new Set() }
@@ -66,6 +67,16 @@ describe('suspects after an unclean takeover', () => {
     const [other, first, second, third] = [row(1), row(7), row(7), row(7)] as const
     await admission.admit([other, first, second, third], READ)
     expect(counted).toEqual([first.id, second.id])
+  })
+
+  it('that could not be counted are not overtaken by their key, because they may still be there', async () => {
+    const { admission, queued, uncountable } = create(1)
+    admission.suspectLanes([7])
+    const [suspect, behind, other] = [row(7, 'k'), row(7, 'k'), row(7, 'l')] as const
+    uncountable.add(suspect.id)
+    const admitted = await admission.admit([suspect, behind, other], READ)
+    expect(queued).toEqual([other.id])
+    expect(admitted).toMatchObject({ goBackTo: behind.seq, blocked: true })
   })
 
   it('are not looked for any more in lanes of an earlier takeover', async () => {

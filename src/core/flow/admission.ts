@@ -118,9 +118,12 @@ export class Admission {
     // behind it could be of the same key.
     let blocked = unheld.length > 0
     const right: Right = { kind: 'lane', workerId }
+    /** A suspect that could not be counted may still be there, and then it comes first. */
+    const uncounted = new Set(clear.flatMap(({ id, key }) => (gone.has(id) ? [key] : [])))
     for (const row of clear) {
       if (gone.has(row.id) || !this.#parts.owns(row.lane)) continue
-      const waits = this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
+      const isBehind = row.key !== null && uncounted.has(row.key)
+      const waits = isBehind || this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
       blocked ||= waits
       if (!waits) full ||= !this.#offer(row, right)
       if (!waits && !full) {
