@@ -10,6 +10,9 @@ const DATABASES = [
   'test/stores/{postgres,mysql,mariadb}*.test.ts',
 ]
 
+/** Tests that need brokers, which they start and end themselves. */
+const BROKERS = ['test/publishers/brokers/**/*.test.ts']
+
 /** A test that only sometimes passes is a defect, so nothing is tried twice. */
 export const common = {
   testTimeout: 30_000,
@@ -30,7 +33,7 @@ export default defineConfig({
           name: 'embedded',
           include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
           // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.ts).
-          exclude: ['**/node_modules/**', 'test/nodes/**', ...DATABASES],
+          exclude: ['**/node_modules/**', 'test/nodes/**', ...DATABASES, ...BROKERS],
         },
       },
       {
@@ -39,6 +42,16 @@ export default defineConfig({
           name: 'databases',
           include: DATABASES,
           globalSetup: ['test/databases/services.ts'],
+        },
+      },
+      {
+        test: {
+          ...common,
+          name: 'brokers',
+          include: BROKERS,
+          // A broker is installed, started, killed and started again within one test.
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
         },
       },
     ],

@@ -2,13 +2,29 @@
  * All services. A new one is a file, a line here, and an entry in compose.yaml. `postgres@crash` is a second server
  * of the same kind, with its own data and port, for a test that kills it while other tests use `postgres`.
  */
+import { kafka } from './kafka.ts'
 import { mariadb } from './mariadb.ts'
+import { mosquitto } from './mosquitto.ts'
 import { mysql } from './mysql.ts'
+import { nats } from './nats.ts'
 import { pgbouncer } from './pgbouncer.ts'
 import { postgres, postgresNew } from './postgres.ts'
+import { rabbitmq } from './rabbitmq.ts'
+import { redis } from './redis.ts'
 import { type Service, ServicesError } from './service.ts'
 
-export const SERVICES: readonly Service[] = [postgres, postgresNew, mariadb, mysql, pgbouncer]
+export const SERVICES: readonly Service[] = [
+  postgres,
+  postgresNew,
+  mariadb,
+  mysql,
+  pgbouncer,
+  redis,
+  nats,
+  mosquitto,
+  rabbitmq,
+  kafka,
+]
 
 const NAME = /^([a-z-]+)(?:@([a-z][a-z0-9]{0,15}))?$/
 

@@ -21,6 +21,7 @@ const missingFor = (source: Service['source']): string[] => {
   const loader = LOADERS[process.arch]
   if (process.platform !== 'linux' || !loader) return ['Linux on x64 or arm64']
   if (source === 'npm') return existsSync(loader) ? [] : ['the GNU C library']
+  if (source === 'maven') return ['java', 'mvn'].filter((program) => !inPath(program))
   const programs = ['apt-get', 'dpkg-deb'].filter((program) => !inPath(program))
   return existsSync(DEBIAN_KEYRING) ? programs : [...programs, DEBIAN_KEYRING]
 }
@@ -35,13 +36,21 @@ const missingForContainers = async (): Promise<string | null> => {
   return null
 }
 
+const WAYS: Readonly<Record<Service['source'], { readonly way: string; readonly remedy: string }>> = {
+  npm: { way: 'the PostgreSQL that npm has', remedy: 'use Debian' },
+  debian: { way: "Debian's package", remedy: 'use Debian' },
+  maven: { way: 'what Maven has', remedy: 'install Java 17 or later and Maven' },
+}
+
+const SOURCES = Object.keys(WAYS) as readonly Service['source'][]
+
 const whyNot = ({ source, variable }: Service): string | null => {
   const missing = missingFor(source)
   if (missing.length === 0) return null
-  const way = source === 'npm' ? 'the PostgreSQL that npm has' : "Debian's package"
+  const { way, remedy } = WAYS[source]
   return (
     `it cannot run as a process of this machine: ${way} needs ${missing.join(' and ')}.\n` +
-    `Do one of these: use Debian; start Docker with compose; or set ${variable} to a server of yours.`
+    `Do one of these: ${remedy}; start Docker with compose; or set ${variable} to a server of yours.`
   )
 }
 
@@ -56,7 +65,7 @@ export const chooseEngine = async (report: Report): Promise<Engine> => {
   if (asked && asked !== 'processes' && asked !== 'containers')
     throw new ServicesError(`POSTHASTE_SERVICES_ENGINE=${asked}: expected "processes" or "containers".`)
   if (asked === 'containers') await mustHaveDocker()
-  const allAsProcesses = [...missingFor('npm'), ...missingFor('debian')].length === 0
+  const allAsProcesses = SOURCES.flatMap(missingFor).length === 0
   const containers = asked
     ? asked === 'containers'
     : !allAsProcesses && (await missingForContainers()) === null

@@ -53,7 +53,7 @@ export const run = async ({ program, args }: Command, options: RunOptions = {}):
 
 /** Starts a server that outlives us, its output appended to the log. */
 export const launch = (
-  { program, args }: Command,
+  { program, args, env }: Command,
   home: string,
   log: string,
   account: Account | null,
@@ -62,7 +62,7 @@ export const launch = (
   try {
     const child = spawn(program, args, {
       cwd: home,
-      env: serverEnv(home),
+      env: { ...serverEnv(home), ...env },
       detached: true,
       stdio: ['ignore', output, output],
       ...account,

@@ -1,10 +1,19 @@
 /** A service's files: made once, and in one step, so that what a broken start left is never taken for complete. */
-import { chownSync, copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import {
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { Site } from './service.ts'
 
 /** Settings that processes and containers share. */
-export const FILES = join(import.meta.dirname, 'files')
+const FILES = join(import.meta.dirname, 'files')
 
 export const dataOf = (site: Site): string => join(site.home, 'data')
 
@@ -17,6 +26,16 @@ export const giveToAccount = (site: Site, path: string): void => {
 export const copyFromFiles = (site: Site, name: string): string => {
   const path = join(site.home, name)
   copyFileSync(join(FILES, name), path)
+  giveToAccount(site, path)
+  return path
+}
+
+/** A file of settings with marks for what differs between processes and containers (there `compose.yaml` replaces them). */
+export const fillIn = (site: Site, name: string, marks: Readonly<Record<string, string>>): string => {
+  let text = readFileSync(join(FILES, name), 'utf8')
+  for (const [mark, value] of Object.entries(marks)) text = text.replace(mark, () => value)
+  const path = join(site.home, name)
+  writeFileSync(path, text)
   giveToAccount(site, path)
   return path
 }

@@ -4,7 +4,8 @@ import { serviceOf } from './catalogue.ts'
 import { chooseEngine } from './choose-engine.ts'
 import type { Engine } from './engine.ts'
 import { findFolder } from './folder.ts'
-import { ServicesError } from './service.ts'
+import { debianCommand, installDebian } from './install/debian.ts'
+import { type Command, ServicesError } from './service.ts'
 
 const engine = async (): Promise<Engine> => await chooseEngine(console.error)
 
@@ -61,4 +62,15 @@ export const stopService = async (name: string): Promise<void> => {
 export const homeOfService = async (name: string): Promise<string | null> => {
   const { kind } = await engine()
   return kind === 'processes' ? join(findFolder(console.error), name) : null
+}
+
+/** A program of a Debian package, brought when it is not there: what other people read brokers with. */
+export const debianProgram = async (
+  packageName: string,
+  program: string,
+  args: readonly string[],
+): Promise<Command> => {
+  const site = { folder: findFolder(console.error), report: console.error }
+  await installDebian(site, 'bookworm', packageName)
+  return debianCommand(site, packageName, program, args)
 }

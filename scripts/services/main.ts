@@ -1,5 +1,5 @@
 /**
- * Real databases for tests: `npm run services -- up|down|status|env|kill [name…]`. Progress goes to standard error,
+ * Real databases and brokers for tests: `npm run services -- up|down|status|env|kill [name…]`. Progress goes to standard error,
  * results to standard output, so that `eval "$(npm run -s services -- env)"` works.
  */
 import { parseArgs } from 'node:util'

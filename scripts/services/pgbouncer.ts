@@ -1,7 +1,5 @@
 /** PgBouncer in transaction mode, in front of the older PostgreSQL. */
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { copyFromFiles, FILES, giveToAccount } from './data.ts'
+import { copyFromFiles, fillIn } from './data.ts'
 import { debianCommand, installDebian } from './install/debian.ts'
 import { postgres } from './postgres.ts'
 import { speaksPostgres } from './probe.ts'
@@ -9,21 +7,13 @@ import type { Service, Site } from './service.ts'
 
 const PACKAGE = 'pgbouncer'
 
-/** The file has marks for what differs between processes and containers (there `compose.yaml` replaces them). */
-const writeSettings = (site: Site): string => {
-  const marks = {
+const writeSettings = (site: Site): string =>
+  fillIn(site, 'pgbouncer.ini', {
     '@POSTGRES@': `host=127.0.0.1 port=${site.portOf(postgres.name)}`,
     '@ADDRESS@': '127.0.0.1',
     '@PORT@': String(site.port),
     '@USERS@': copyFromFiles(site, 'pgbouncer-users.txt'),
-  }
-  let text = readFileSync(join(FILES, 'pgbouncer.ini'), 'utf8')
-  for (const [mark, value] of Object.entries(marks)) text = text.replace(mark, () => value)
-  const settings = join(site.home, 'pgbouncer.ini')
-  writeFileSync(settings, text)
-  giveToAccount(site, settings)
-  return settings
-}
+  })
 
 export const pgbouncer: Service = {
   name: 'pgbouncer',

@@ -22,6 +22,11 @@ export const isFree = async (port: number): Promise<boolean> =>
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => server.close(() => resolve(true)))
   })
 
+export const allFree = async (first: number, count: number): Promise<boolean> => {
+  for (let port = first; port < first + count; port++) if (!(await isFree(port))) return false
+  return true
+}
+
 /** `others`: ports that belong to our other services, whether or not they run now. */
 export const choosePort = async (
   preferred: number,

@@ -37,3 +37,30 @@ export const speaksPostgres = async (port: number): Promise<boolean> =>
 
 /** MySQL and MariaDB speak first: four bytes of header, then the version of the protocol, or 255 for an error. */
 export const speaksMysql = async (port: number): Promise<boolean> => (await firstBytes(port, 5))[4] === 10
+
+export const speaksRedis = async (port: number): Promise<boolean> =>
+  (await firstBytes(port, 5, Buffer.from('PING\r\n'))).toString().startsWith('+PONG')
+
+/** It speaks first, and says what it is. */
+export const speaksNats = async (port: number): Promise<boolean> =>
+  (await firstBytes(port, 5)).toString().startsWith('INFO ')
+
+/** CONNECT of MQTT 3.1.1 as nobody, which is answered by CONNACK. */
+export const speaksMqtt = async (port: number): Promise<boolean> => {
+  const connect = Buffer.from([0x10, 0x0c, 0, 4, ...Buffer.from('MQTT'), 4, 2, 0, 5, 0, 0])
+  return (await firstBytes(port, 4, connect))[0] === 0x20
+}
+
+/** It begins with a frame of the kind that carries methods: that it listens to us. */
+export const speaksAmqp = async (port: number): Promise<boolean> =>
+  (await firstBytes(port, 8, Buffer.from('AMQP\0\0\x09\x01', 'latin1')))[0] === 1
+
+/** It is asked which requests it knows, and answers with the number of our question. */
+export const speaksKafka = async (port: number): Promise<boolean> => {
+  const number = [0, 0, 0, 7]
+  const request = Buffer.from([0, 18, 0, 0, ...number, 0xff, 0xff])
+  const answer = await firstBytes(port, 10, Buffer.from([0, 0, 0, request.length, ...request]))
+  return (
+    answer.length >= 10 && answer.subarray(4, 8).equals(Buffer.from(number)) && answer.readInt16BE(8) === 0
+  )
+}

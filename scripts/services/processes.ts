@@ -14,20 +14,23 @@ export interface ProcessRecord {
 export interface ProcessStat {
   readonly state: string
   readonly parent: number
+  /** The process that began it: servers are started in a session of their own. */
+  readonly session: number
   readonly startTicks: string
 }
 
 const POLL_MS = 25
 /** Writing everything to disk takes a while after a benchmark. */
 const STOP_WITHIN_MS = 120_000
+const KILL_WITHIN_MS = 10_000
 
 /** A line of /proc/PID/stat. The name in it is in brackets and may itself contain brackets and spaces. */
 export const parseStat = (line: string): ProcessStat | null => {
   const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
-  const [state, parent] = fields
+  const [state, parent, , session] = fields
   const startTicks = fields[19]
-  if (!line.includes(')') || !state || !parent || !startTicks) return null
-  return { state, parent: Number(parent), startTicks }
+  if (!line.includes(')') || !state || !parent || !session || !startTicks) return null
+  return { state, parent: Number(parent), session: Number(session), startTicks }
 }
 
 const readText = (path: string): string | null => {
@@ -43,12 +46,24 @@ const statOf = (pid: number): ProcessStat | null => {
   return line === null ? null : parseStat(line)
 }
 
+/** The first thread may be gone while others still hold the ports. */
+const hasEnded = (pid: number, { state }: ProcessStat): boolean =>
+  state === 'X' || (state === 'Z' && threadsOf(pid) <= 1)
+
+const threadsOf = (pid: number): number => {
+  try {
+    return readdirSync(`/proc/${pid}/task`).length
+  } catch {
+    return 0
+  }
+}
+
 /** Null for a process that ended, even if nobody has waited for it yet. */
 export const birthOf = (pid: number): string | null => {
   const stat = statOf(pid)
   if (stat !== null) {
     const boot = readText('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
-    return stat.state === 'Z' || stat.state === 'X' ? null : `${boot}/${stat.startTicks}`
+    return hasEnded(pid, stat) ? null : `${boot}/${stat.startTicks}`
   }
   // Without /proc only containers are run, and only the lock asks; whether the process lives is all there is to know.
   return process.platform !== 'linux' && exists(pid) ? 'alive' : null
@@ -70,15 +85,22 @@ export const recordOf = (pid: number): ProcessRecord | null => {
 
 export const isAlive = ({ pid, birth }: ProcessRecord): boolean => birthOf(pid) === birth
 
-const descendantsOf = (pid: number): ProcessRecord[] => {
+/** Those below it, and those of its session whose parents ended before them. */
+const helpersOf = ({ pid, birth }: ProcessRecord): ProcessRecord[] => {
+  // Its id is not used again while its session lives; if it is, that is somebody else's.
+  const now = birthOf(pid)
+  if (now !== null && now !== birth) return []
   const children = new Map<number, number[]>()
+  const inSession: number[] = []
   for (const entry of readdirSync('/proc')) {
     const stat = /^\d+$/.test(entry) ? statOf(Number(entry)) : null
-    if (stat) children.set(stat.parent, [...(children.get(stat.parent) ?? []), Number(entry)])
+    if (!stat) continue
+    children.set(stat.parent, [...(children.get(stat.parent) ?? []), Number(entry)])
+    if (stat.session === pid && Number(entry) !== pid) inSession.push(Number(entry))
   }
   const below = (parent: number): number[] =>
     (children.get(parent) ?? []).flatMap((child) => [child, ...below(child)])
-  return below(pid).flatMap((descendant) => recordOf(descendant) ?? [])
+  return [...new Set([...below(pid), ...inSession])].flatMap((helper) => recordOf(helper) ?? [])
 }
 
 const send = (record: ProcessRecord, signal: NodeJS.Signals): void => {
@@ -101,13 +123,17 @@ const allEnd = async (records: readonly ProcessRecord[], withinMs: number): Prom
 
 /** Ends the server and all of its children at once, as a crash of the machine would. */
 export const killTree = async (record: ProcessRecord): Promise<void> => {
-  const all = [record, ...descendantsOf(record.pid)]
+  const all = [record, ...helpersOf(record)]
   for (const one of all) send(one, 'SIGKILL')
-  if (!(await allEnd(all, 10_000))) throw new Error(`Process ${record.pid} survived SIGKILL for 10 seconds.`)
+  if (!(await allEnd(all, KILL_WITHIN_MS)))
+    throw new Error(`Process ${record.pid} survived SIGKILL for ${KILL_WITHIN_MS} ms.`)
 }
 
-/** Asks politely, and insists when that takes too long. */
+/** Asks politely, and insists when that takes too long. Helpers that it leaves behind end too. */
 export const stopTree = async (record: ProcessRecord, signal: NodeJS.Signals): Promise<void> => {
+  const helpers = helpersOf(record)
   send(record, signal)
   if (!(await allEnd([record], STOP_WITHIN_MS))) await killTree(record)
+  for (const helper of helpers) send(helper, 'SIGKILL')
+  await allEnd(helpers, KILL_WITHIN_MS)
 }

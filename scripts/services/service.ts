@@ -26,6 +26,8 @@ export interface Site {
 export interface Command {
   readonly program: string
   readonly args: readonly string[]
+  /** Beside what every server gets. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export interface Service {
@@ -34,12 +36,14 @@ export interface Service {
   readonly variable: string
   /** No two services agree in the last two digits: see `ports.ts`. */
   readonly preferredPort: number
+  /** How many it takes: its own and those after it. Default 1. */
+  readonly ports?: number
   /** Services that must be ready before this one starts. */
   readonly needs: readonly string[]
   /** Asks the server to finish what it does and to end. */
   readonly stopSignal: NodeJS.Signals
-  /** Where the programs come from: a Debian is needed for `debian`, any Linux does for `npm`. */
-  readonly source: 'debian' | 'npm'
+  /** Where the programs come from: `debian` needs a Debian, `maven` needs Java and Maven, for `npm` any Linux does. */
+  readonly source: 'debian' | 'npm' | 'maven'
   /** Brings the programs, unless they are there. */
   install(site: Site): Promise<void>
   /** Prepares the data, unless they are there, removes what a crash left, and says what to run. */

@@ -7,7 +7,7 @@ import { lastLines, launch, readSince, sizeOf } from './command.ts'
 import { createHome } from './data.ts'
 import { durable, type Report } from './engine.ts'
 import { account } from './folder.ts'
-import { choosePort, isFree } from './ports.ts'
+import { allFree, choosePort, isFree } from './ports.ts'
 import { isAlive, killTree, type ProcessRecord, recordOf, stopTree } from './processes.ts'
 import { type Service, ServicesError, type Site } from './service.ts'
 import { readState, type ServiceState, type State, writeState } from './state.ts'
@@ -106,7 +106,11 @@ export class Session {
     if (runningProcess(this.#state[name])) await needs.catch(() => {})
     const state = this.#state[name]
     const record = runningProcess(state)
-    if (!state || record === null) return false
+    if (!state || record === null) {
+      // It ended by itself; helpers of it may still hold its ports.
+      if (state?.process) await killTree(state.process)
+      return false
+    }
     if (!(await untilReady(service, state.port, record))) {
       this.#say(name, 'does not answer: starting it anew')
       await killTree(record)
@@ -133,13 +137,15 @@ export class Session {
     }
   }
 
-  async #choosePort({ name, preferredPort }: Service): Promise<number> {
+  async #choosePort({ name, preferredPort, ports = 1 }: Service): Promise<number> {
     const before = this.#ports.get(name)
     const others = (): Set<number> =>
       new Set([...this.#ports].flatMap(([other, port]) => (other === name ? [] : [port])))
-    let port = await choosePort(preferredPort, before, others())
+    const choose = async (): Promise<number> =>
+      await choosePort(preferredPort, before, others(), async (first) => await allFree(first, ports))
+    let port = await choose()
     // Services choose at the same time, so what another chose while we looked counts too.
-    while (others().has(port)) port = await choosePort(preferredPort, before, others())
+    while (others().has(port)) port = await choose()
     this.#ports.set(name, port)
     if (before !== undefined && before !== port) await this.#endThoseThatNeed(name)
     return port

@@ -75,6 +75,7 @@ class TcpProxy {
   #count = 0
   readonly swallowed = new Set<number>()
   onSent: (connection: number, data: string) => void = NEVER
+  tell: (data: Buffer) => Buffer = (data) => data
 
   constructor(target: Target) {
     this.#target = target
@@ -170,7 +171,7 @@ class TcpProxy {
 
   #fromServer(pair: Pair, data: Buffer): void {
     if (pair.silent) return
-    if (pair.doom === null) pair.client.write(data)
+    if (pair.doom === null) pair.client.write(this.tell(data))
     else this.#spring(pair, pair.doom)
   }
 
@@ -186,10 +187,16 @@ class TcpProxy {
 
 const targetOf = ({ hostname, port }: URL): Target => ({ host: hostname, port: Number(port) })
 
-export const startProxy = async (serverUrl: string): Promise<Proxy> => {
+/** `tell` may change what the server says; it is given the port of the proxy. */
+export const startProxy = async (
+  serverUrl: string,
+  tell?: (data: Buffer, port: number) => Buffer,
+): Promise<Proxy> => {
   const url = new URL(serverUrl)
   const proxy = new TcpProxy(targetOf(url))
-  url.port = String(await proxy.listen())
+  const port = await proxy.listen()
+  if (tell !== undefined) proxy.tell = (data) => tell(data, port)
+  url.port = String(port)
   url.hostname = '127.0.0.1'
   return {
     url: url.href,

@@ -9,7 +9,9 @@ const namesOf = (names: readonly string[]): string[] => withNeeds(names).map(({ 
 
 describe('services', () => {
   it('never meet on a port: preferred ones differ in their last two digits', () => {
-    const digits = SERVICES.map(({ preferredPort }) => preferredPort % 100)
+    const digits = SERVICES.flatMap(({ preferredPort, ports = 1 }) =>
+      Array.from({ length: ports }, (_, n) => (preferredPort + n) % 100),
+    )
     expect(new Set(digits).size).toBe(digits.length)
   })
 
@@ -38,7 +40,7 @@ describe('services', () => {
 
   it('are listed when one is not known', () => {
     expect(() => serviceOf('oracle')).toThrow(
-      'There is no service "oracle"; there are postgres, postgres-new, mariadb, mysql, pgbouncer.',
+      'There is no service "oracle"; there are postgres, postgres-new, mariadb, mysql, pgbouncer, redis, nats, mosquitto, rabbitmq, kafka.',
     )
   })
 

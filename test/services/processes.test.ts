@@ -16,8 +16,11 @@ import {
 const started: ChildProcess[] = []
 
 /** A shell that prints the id of its child first. */
-const shell = async (script: string): Promise<{ parent: ChildProcess; childPid: number }> => {
-  const parent = spawn('sh', ['-c', script], { stdio: ['ignore', 'pipe', 'ignore'] })
+const shell = async (
+  script: string,
+  detached = false,
+): Promise<{ parent: ChildProcess; childPid: number }> => {
+  const parent = spawn('sh', ['-c', script], { stdio: ['ignore', 'pipe', 'ignore'], detached })
   started.push(parent)
   const [bytes] = (await once(parent.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
   return { parent, childPid: Number(bytes.toString()) }
@@ -37,7 +40,12 @@ describe('a line of /proc/PID/stat', () => {
   const rest = 'S 41 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 2 3'
 
   it.each(['(node)', '(Web Content)', '(a) S 1 (b)', '())'])('is read, whatever the name: %s', (name) => {
-    expect(parseStat(`42 ${name} ${rest}`)).toEqual({ state: 'S', parent: 41, startTicks: '987654' })
+    expect(parseStat(`42 ${name} ${rest}`)).toEqual({
+      state: 'S',
+      parent: 41,
+      session: 42,
+      startTicks: '987654',
+    })
   })
 
   it.each(['', '42', '42 (node) S 41'])('is refused when it is not whole: "%s"', (line) => {
@@ -78,6 +86,17 @@ describe('a process', () => {
     const exit = once(parent, 'exit')
     await stopTree(mustRecord(parent.pid), 'SIGINT')
     expect(await exit).toEqual([7, null])
+  })
+
+  it.each(['asked to end', 'gone already'])('leaves no helper behind when it is %s', async (when) => {
+    const { parent, childPid } = await shell('sleep 1000 & echo $!; wait', true)
+    const [record, helper] = [mustRecord(parent.pid), mustRecord(childPid)]
+    if (when === 'gone already') {
+      parent.kill('SIGKILL')
+      await once(parent, 'exit')
+    }
+    await stopTree(record, 'SIGTERM')
+    expect(isAlive(helper)).toBe(false)
   })
 
   it('that took the id of ours is left alone', async () => {

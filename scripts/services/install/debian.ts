@@ -89,9 +89,14 @@ const writeAptFiles = (apt: string, suite: Suite): void => {
   writeFileSync(join(apt, 'apt.conf'), lines.join(''))
 }
 
-const folderOf = (site: Site, packageName: string): string => join(site.folder, 'programs', packageName)
+const folderOf = (site: Pick<Site, 'folder'>, packageName: string): string =>
+  join(site.folder, 'programs', packageName)
 
-export const installDebian = async (site: Site, suite: Suite, packageName: string): Promise<void> => {
+export const installDebian = async (
+  site: Pick<Site, 'folder' | 'report'>,
+  suite: Suite,
+  packageName: string,
+): Promise<void> => {
   const folder = folderOf(site, packageName)
   if (existsSync(folder)) return
   site.report(`installing ${packageName} of Debian ${suite}`)
@@ -111,11 +116,12 @@ export const installDebian = async (site: Site, suite: Suite, packageName: strin
 }
 
 /** The folder that the package knows as `/usr`. */
-export const debianUsr = (site: Site, packageName: string): string => join(folderOf(site, packageName), 'usr')
+export const debianUsr = (site: Pick<Site, 'folder'>, packageName: string): string =>
+  join(folderOf(site, packageName), 'usr')
 
 /** Runs a program of the package with the package's own loader and libraries. */
 export const debianCommand = (
-  site: Site,
+  site: Pick<Site, 'folder'>,
   packageName: string,
   program: string,
   args: readonly string[],

@@ -1,5 +1,6 @@
 export * from './delivery.ts'
 export * from './event.ts'
 export * from './lane.ts'
+export { shownWithKind } from './shown.ts'
 export { refuseUnknown } from './unknown-names.ts'
 export * from './uuid.ts'

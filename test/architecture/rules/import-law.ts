@@ -54,6 +54,9 @@ const LAW: readonly Layer[] = [
     ],
     node: HARMLESS_NODE,
   },
+  // What publishers share, and each by itself.
+  { of: 'src/publishers/shared', may: CORE_FOR_STORES, node: 'any' },
+  { of: 'src/publishers', may: CORE_FOR_STORES, node: 'any' },
   {
     of: 'src/nestjs',
     may: ['src/core'],

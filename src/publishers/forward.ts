@@ -1,0 +1,105 @@
+/**
+ * `posthaste/publishers/forward`: into the outbox of another database. Events keep their id, type, key, headers and
+ * payload; what is sent twice is stored once, because its deduplication id is the idempotency key there.
+ */
+import {
+  InvalidEventError,
+  isPermanentError,
+  OutageError,
+  PermanentError,
+  StoreError,
+} from '../core/errors.ts'
+import type { OutgoingDelivery, Publisher, SendResult } from '../core/spi/index.ts'
+import { checkOptions } from './shared/check-options.ts'
+import { closedError, failed, SENT } from './shared/results.ts'
+
+/** As much of an outbox as is needed. It may be one that only publishes: `serve: []`. */
+export interface ForwardTarget<Tx> {
+  transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
+  publishMany(tx: Tx, drafts: readonly ForwardDraft[]): Promise<readonly string[]>
+}
+
+export type ForwardDraft = {
+  readonly type: string
+  readonly version: number
+  readonly id?: string
+  readonly key: string | null
+  readonly aggregateType: string | null
+  readonly aggregateId: string | null
+  readonly tenantId: string | null
+  readonly headers: Readonly<Record<string, string>>
+  readonly contentType: string
+  readonly occurredAt: Date
+  readonly idempotencyKey: string
+} & ({ readonly json: string } | { readonly payload: Uint8Array })
+
+export interface ForwardPublisherOptions<Tx> {
+  /** Started or not; closed by whoever made it. */
+  readonly to: ForwardTarget<Tx>
+}
+
+const draftOf = ({ event, run, deduplicationId }: OutgoingDelivery): ForwardDraft => ({
+  type: event.type,
+  version: event.version,
+  // A later run is an event of its own over there, or it would be taken for the first one.
+  ...(run === 1 ? { id: event.id } : {}),
+  key: event.key,
+  aggregateType: event.aggregateType,
+  aggregateId: event.aggregateId,
+  tenantId: event.tenantId,
+  headers: event.headers,
+  contentType: event.contentType,
+  occurredAt: new Date(event.occurredAtMs),
+  idempotencyKey: deduplicationId,
+  ...(typeof event.data === 'string' ? { json: event.data } : { payload: event.data }),
+})
+
+/** What the other outbox refuses it will always refuse; a database that cannot be asked says nothing about the event. */
+const judged = (error: unknown): unknown => {
+  if (isPermanentError(error)) return error
+  if (error instanceof InvalidEventError)
+    return new PermanentError(`the outbox that it is forwarded to refuses it: ${error.message}`, {
+      cause: error,
+    })
+  if (error instanceof StoreError && error.transient)
+    return new OutageError(`the outbox that it is forwarded to cannot be reached: ${error.message}`, {
+      cause: error,
+    })
+  return error
+}
+
+export const forwardPublisher = <Tx>(options: ForwardPublisherOptions<Tx>): Publisher => {
+  checkOptions('forwardPublisher', options, { to: { kind: 'anything' } })
+  const { to } = options
+  let isClosed = false
+  const store = (deliveries: readonly OutgoingDelivery[]): Promise<unknown> =>
+    to.transaction((tx) => to.publishMany(tx, deliveries.map(draftOf)))
+  const storeAlone = async (delivery: OutgoingDelivery): Promise<SendResult> => {
+    try {
+      await store([delivery])
+      return SENT
+    } catch (error) {
+      return failed(judged(error))
+    }
+  }
+  return {
+    maxBatch: 500,
+    async send(deliveries) {
+      if (isClosed) throw closedError('the forward publisher')
+      try {
+        await store(deliveries)
+        return deliveries.map(() => SENT)
+      } catch (error) {
+        const reason = judged(error)
+        if (deliveries.length === 1 || !isPermanentError(reason)) return deliveries.map(() => failed(reason))
+      }
+      // One that is refused must not keep the others: each gets a transaction of its own.
+      const results: SendResult[] = []
+      for (const delivery of deliveries) results.push(await storeAlone(delivery))
+      return results
+    },
+    async close() {
+      isClosed = true
+    },
+  }
+}

@@ -1,0 +1,210 @@
+/**
+ * `posthaste/publishers/kafka`: a record of Apache Kafka per event, written by an idempotent producer and counted as sent
+ * when all replicas in sync have it. The delivery's topic is the topic, the event's key is the record's: it decides the
+ * partition, as Kafka's own clients do it.
+ */
+import zlib from 'node:zlib'
+import { InvalidOptionError, PermanentError } from '../../core/errors.ts'
+import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
+import { brokerPublisher } from '../shared/broker.ts'
+import { checkOptions } from '../shared/check-options.ts'
+import { type FormatOptions, type Message, messages } from '../shared/message.ts'
+import { loadPeer } from '../shared/peer.ts'
+import { failed } from '../shared/results.ts'
+import { type KafkaModule, outageOf, topicFailure } from './client.ts'
+import { type Parcel, Shipment } from './produce.ts'
+import { Session } from './session.ts'
+
+export interface KafkaPublisherOptions extends FormatOptions {
+  /** `host:port`, one or several of a cluster. */
+  readonly brokers: string | readonly string[]
+  /** How brokers know us. Default `posthaste`. */
+  readonly clientId?: string
+  /** Credentials, as the client takes them. Default none. */
+  readonly sasl?: {
+    readonly mechanism: 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512' | 'OAUTHBEARER'
+    readonly username?: string
+    readonly password?: string
+    readonly token?: string
+  }
+  /** True, or what `tls.connect` takes. Default false. */
+  readonly tls?: boolean | Readonly<Record<string, unknown>>
+  /** Default `none`. */
+  readonly compression?: 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd'
+  /** Each send becomes one transaction under this id. No two processes may share it. Default none. */
+  readonly transactionalId?: string
+  /** The most that a record, and all records of a partition in one request, may have. Default 1,000,000; 1,000 to 100,000,000. */
+  readonly maxMessageBytes?: number
+  /** How long connecting may take, in ms. Default 5,000; 1 to 60,000. */
+  readonly connectTimeoutMs?: number
+  /** How long an answer may take, in ms. Default 10,000; 1 to 300,000. */
+  readonly requestTimeoutMs?: number
+}
+
+/** Lengths and numbers beside the texts of a record, and of each header. */
+const RECORD_OVERHEAD = 96
+const HEADER_OVERHEAD = 10
+
+/** A leader that has moved is noticed at once, by the answer; this is for partitions that were added. */
+const METADATA_MAX_AGE_MS = 60_000
+const TRANSACTION_RETRIES = 100
+const TRANSACTION_RETRY_MS = 20
+
+const asBuffer = (body: string | Uint8Array): Buffer =>
+  typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+
+const brokersOf = ({ brokers }: KafkaPublisherOptions): readonly string[] => {
+  const list = typeof brokers === 'string' ? brokers.split(',') : brokers
+  const isList = Array.isArray(list) && list.length > 0
+  if (isList && list.every((each) => typeof each === 'string' && /^\S+$/.test(each))) return [...list]
+  throw new InvalidOptionError('kafkaPublisher: brokers must be host:port, or a list of them', {
+    option: 'brokers',
+    value: brokers,
+  })
+}
+
+const headersOf = ({ contentType, headers }: Message): Map<Buffer, Buffer> => {
+  const all = new Map([[Buffer.from('content-type'), Buffer.from(contentType)]])
+  for (const [name, value] of headers) all.set(Buffer.from(name), Buffer.from(value))
+  return all
+}
+
+const bytesOf = (key: Buffer | undefined, value: Buffer, headers: ReadonlyMap<Buffer, Buffer>): number => {
+  let bytes = RECORD_OVERHEAD + (key?.byteLength ?? 0) + value.byteLength
+  for (const [name, text] of headers) bytes += HEADER_OVERHEAD + name.byteLength + text.byteLength
+  return bytes
+}
+
+export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
+  checkOptions('kafkaPublisher', options, {
+    brokers: { kind: 'anything' },
+    clientId: { kind: 'text', optional: true },
+    sasl: { kind: 'anything', optional: true },
+    tls: { kind: 'anything', optional: true },
+    compression: { kind: 'choice', of: ['none', 'gzip', 'snappy', 'lz4', 'zstd'], optional: true },
+    transactionalId: { kind: 'text', optional: true },
+    maxMessageBytes: { kind: 'number', from: 1_000, to: 100_000_000, optional: true },
+    connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
+    requestTimeoutMs: { kind: 'number', from: 1, to: 300_000, optional: true },
+    format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
+    source: { kind: 'text', optional: true },
+  })
+  if (options.compression === 'zstd' && !('zstdCompressSync' in zlib))
+    throw new InvalidOptionError("kafkaPublisher: compression 'zstd' needs Node 22.15 or later", {
+      option: 'compression',
+      value: options.compression,
+    })
+  const { clientId = 'posthaste', sasl, tls = false, compression = 'none', transactionalId } = options
+  const { maxMessageBytes = 1_000_000, connectTimeoutMs = 5_000, requestTimeoutMs = 10_000 } = options
+  const messageOf = messages(options, 'ce_')
+  const settings = {
+    clientId,
+    bootstrapBrokers: brokersOf(options),
+    idempotent: true,
+    // We try again; not the client, which would do so beyond every deadline. But a transaction cannot begin before the
+    // broker has written down the end of the last one, and the client has to ask until it has.
+    retries: transactionalId === undefined ? false : TRANSACTION_RETRIES,
+    retryDelay: TRANSACTION_RETRY_MS,
+    autocreateTopics: false,
+    metadataMaxAge: METADATA_MAX_AGE_MS,
+    // Nobody in particular: the client would claim to be producer 0, and be refused where its id is known already.
+    producerId: -1n,
+    producerEpoch: -1,
+    compression,
+    connectTimeout: connectTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    timeout: requestTimeoutMs,
+    ...(transactionalId === undefined ? {} : { transactionalId }),
+    ...(sasl === undefined ? {} : { sasl }),
+    ...(tls === false ? {} : { tls: tls === true ? {} : tls }),
+  }
+
+  /** How many partitions each topic has, or why it cannot be sent to. */
+  const askTopics = async (
+    session: Session,
+    deliveries: readonly OutgoingDelivery[],
+  ): Promise<ReadonlyMap<string, number | Error>> => {
+    const found = new Map<string, number | Error>()
+    // Each by itself: for an unknown one the client says nothing of the others.
+    const ask = async (topic: string): Promise<void> => {
+      try {
+        const { topics } = await session.producer.metadata({ topics: [topic] })
+        found.set(
+          topic,
+          topics.get(topic)?.partitionsCount ?? new Error(`nothing is known of topic ${topic}`),
+        )
+      } catch (error) {
+        const failure = topicFailure(error)
+        if (failure === null) throw outageOf(error)
+        found.set(topic, failure)
+      }
+    }
+    await Promise.all(Array.from(new Set(deliveries.map(({ topic }) => topic)), ask))
+    return found
+  }
+
+  const parcelOf = (
+    session: Session,
+    delivery: OutgoingDelivery,
+    topics: Awaited<ReturnType<typeof askTopics>>,
+  ): Parcel | Error => {
+    const { event, topic } = delivery
+    const count = topics.get(topic)
+    if (typeof count !== 'number') return count as Error
+    const message = messageOf(delivery)
+    const key = event.key === null ? undefined : Buffer.from(event.key)
+    const [value, headers] = [asBuffer(message.body), headersOf(message)]
+    const bytes = bytesOf(key, value, headers)
+    if (bytes > maxMessageBytes)
+      return new PermanentError(`it has ${bytes} bytes, more than the ${maxMessageBytes} of maxMessageBytes`)
+    const partition = session.partitionFor(topic, key, count)
+    return { message: { topic, partition, key, value, headers }, key: event.key, bytes }
+  }
+
+  const prepare = async (session: Session, deliveries: readonly OutgoingDelivery[]): Promise<Shipment> => {
+    const topics = await askTopics(session, deliveries)
+    const parcels = deliveries.map((delivery) => parcelOf(session, delivery, topics))
+    return new Shipment(
+      parcels.map((parcel) => (parcel instanceof Error ? null : parcel)),
+      parcels.map((parcel) => (parcel instanceof Error ? failed(parcel) : null)),
+      deliveries.map(({ event }) => event.key),
+      maxMessageBytes,
+    )
+  }
+
+  /** All of it or nothing; without the ones that are refused, as often as there are such. */
+  const transact = async (session: Session, shipment: Shipment, signal: AbortSignal): Promise<void> => {
+    while (shipment.results.includes(null)) {
+      try {
+        const transaction = await session.producer.beginTransaction()
+        if (await shipment.runWhole(transaction, signal)) {
+          await transaction.commit()
+          return
+        }
+        // The first act of the next producer ends what this one leaves open.
+        session.renew()
+        if (shipment.outage !== null) return shipment.fail(shipment.outage)
+        shipment.takeBack()
+      } catch (error) {
+        session.renew()
+        return shipment.fail(outageOf(error))
+      }
+    }
+  }
+
+  return brokerPublisher<Session>({
+    name: 'Kafka',
+    maxBatch: 1_000,
+    orderedPrefix: true,
+    open: async () => new Session(await loadPeer<KafkaModule>('@platformatic/kafka'), settings),
+    end: (session) => session.end(),
+    send: (session, deliveries, { signal }) =>
+      session.inTurn(async () => {
+        signal.throwIfAborted()
+        const shipment = await prepare(session, deliveries)
+        if (transactionalId === undefined) await shipment.run(session, signal)
+        else await transact(session, shipment, signal)
+        return shipment.results as SendResult[]
+      }),
+  })
+}

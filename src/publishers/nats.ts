@@ -1,0 +1,139 @@
+/**
+ * `posthaste/publishers/nats`: a message of NATS JetStream per event, acknowledged by the stream that has its subject. The
+ * stream recognises what comes twice by `Nats-Msg-Id`, within its window for duplicates.
+ */
+import { OutageError, PermanentError } from '../core/errors.ts'
+import type { OutgoingDelivery, Publisher } from '../core/spi/index.ts'
+import { brokerPublisher } from './shared/broker.ts'
+import { checkOptions } from './shared/check-options.ts'
+import { asciiValue, type FormatOptions, messages } from './shared/message.ts'
+import { loadPeer } from './shared/peer.ts'
+import { sendEach } from './shared/results.ts'
+
+export interface NatsPublisherOptions extends FormatOptions {
+  /** `nats://user:password@host:port`, one or several of a cluster. */
+  readonly servers: string | readonly string[]
+  /** More of what the client's `connect` takes, such as a token or TLS. */
+  readonly connection?: Readonly<Record<string, unknown>>
+  /** How long an acknowledgement may take, in ms. Default 5,000; 1 to 300,000. */
+  readonly ackTimeoutMs?: number
+  /** How long connecting may take, in ms. Default 5,000; 1 to 60,000. */
+  readonly connectTimeoutMs?: number
+}
+
+interface Headers {
+  set(name: string, value: string): void
+}
+
+/** What of the client is used. */
+interface Connection {
+  readonly info?: { readonly max_payload?: number }
+  closed(): Promise<unknown>
+  close(): Promise<void>
+}
+
+interface JetStream {
+  publish(
+    subject: string,
+    body: string | Uint8Array,
+    options: object,
+  ): Promise<{ readonly duplicate: boolean }>
+}
+
+interface NatsModule {
+  connect(options: object): Promise<Connection>
+  headers(): Headers
+}
+
+interface JetStreamModule {
+  jetstream(connection: Connection, options: object): JetStream
+}
+
+interface Open {
+  readonly connection: Connection
+  readonly stream: JetStream
+  newHeaders(): Headers
+}
+
+/** A subject that no stream has, or that does not look like one; and what a stream says of this message. */
+const isAboutTheMessage = (error: unknown): boolean => {
+  const { name, message } = error as Error
+  return /NoResponders|InvalidSubject|JetStreamApiError|JetStreamNotEnabled/i.test(`${name} ${message}`)
+}
+
+const judged = (error: unknown): unknown => {
+  if (isAboutTheMessage(error)) return error
+  return new OutageError(`NATS could not be asked: ${(error as Error).message}`, { cause: error })
+}
+
+const sizeOf = (body: string | Uint8Array): number => Buffer.byteLength(body)
+
+export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
+  checkOptions('natsPublisher', options, {
+    servers: { kind: 'anything' },
+    connection: { kind: 'anything', optional: true },
+    ackTimeoutMs: { kind: 'number', from: 1, to: 300_000, optional: true },
+    connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
+    format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
+    source: { kind: 'text', optional: true },
+  })
+  const { servers, connection: given = {}, ackTimeoutMs = 5_000, connectTimeoutMs = 5_000 } = options
+  const messageOf = messages(options, 'ce-')
+
+  const publish = async ({ connection, stream, newHeaders }: Open, delivery: OutgoingDelivery) => {
+    const message = messageOf(delivery)
+    const headers = newHeaders()
+    headers.set('content-type', message.contentType)
+    let size = 0
+    for (const [name, value] of message.headers) {
+      const ascii = asciiValue(value)
+      headers.set(name, ascii)
+      size += name.length + ascii.length + 4
+    }
+    const most = connection.info?.max_payload ?? Number.POSITIVE_INFINITY
+    // The server would close the connection for everybody.
+    if (size + sizeOf(message.body) + HEADER_OVERHEAD > most)
+      throw new PermanentError(`it is larger than the ${most} bytes that the server takes`)
+    try {
+      await stream.publish(delivery.topic, message.body, {
+        msgID: delivery.deduplicationId,
+        headers,
+        timeout: ackTimeoutMs,
+        retries: 0,
+      })
+    } catch (error) {
+      throw judged(error)
+    }
+  }
+
+  return brokerPublisher<Open>({
+    name: 'NATS',
+    maxBatch: 500,
+    async open(broken) {
+      const { connect, headers } = await loadPeer<NatsModule>('@nats-io/transport-node')
+      const { jetstream } = await loadPeer<JetStreamModule>('@nats-io/jetstream')
+      const connection = await connect({
+        ...given,
+        servers,
+        reconnect: false,
+        timeout: connectTimeoutMs,
+        ...credentialsIn(servers),
+      })
+      void connection.closed().then(broken, broken)
+      return { connection, stream: jetstream(connection, { timeout: ackTimeoutMs }), newHeaders: headers }
+    },
+    end: ({ connection }) => connection.close(),
+    send: (open, deliveries) => sendEach(deliveries, (delivery) => publish(open, delivery)),
+  })
+}
+
+/** The version's line, the content type and the id, which are headers too. */
+const HEADER_OVERHEAD = 512
+
+/** The client takes addresses without them. */
+const credentialsIn = (servers: NatsPublisherOptions['servers']): object => {
+  const [first = ''] = typeof servers === 'string' ? [servers] : servers
+  if (!first.includes('@')) return {}
+  const { username, password } = new URL(first)
+  return { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
+}

@@ -1,0 +1,111 @@
+/**
+ * `posthaste/publishers/rabbitmq`: a persistent message of AMQP 0-9-1 per event, counted as sent when the broker has
+ * confirmed it. The delivery's topic is the routing key. Exchanges and queues are not declared here: who reads them
+ * knows what they must be like.
+ */
+import { OutageError, PermanentError } from '../../core/errors.ts'
+import type { EventRecord } from '../../core/model/index.ts'
+import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
+import { brokerPublisher } from '../shared/broker.ts'
+import { checkOptions } from '../shared/check-options.ts'
+import { type FormatOptions, messages } from '../shared/message.ts'
+import { loadPeer } from '../shared/peer.ts'
+import { failed } from '../shared/results.ts'
+import { type AmqpModule, type Connection, Link } from './link.ts'
+import { type Parcel, publishAll } from './publish.ts'
+
+export interface RabbitmqPublisherOptions extends FormatOptions {
+  /** `amqp://user:password@host:port/vhost`, or `amqps://…`. */
+  readonly url: string
+  /** Its name, or a function of the event. Default the one without a name: the routing key is the name of a queue. */
+  readonly exchange?: string | ((event: EventRecord) => string)
+  /** A message that no queue takes is a failure of its delivery. Default true. */
+  readonly mandatory?: boolean
+  /** The broker writes it to disk. Default true. */
+  readonly persistent?: boolean
+  /** More of what the client's `connect` takes for the socket, such as certificates. */
+  readonly connection?: Readonly<Record<string, unknown>>
+  /** How long connecting may take, in ms. Default 5,000; 1 to 60,000. */
+  readonly connectTimeoutMs?: number
+}
+
+/** The codes with which the broker closes a channel for what a message is like. */
+const REFUSED = 406
+
+const judged = (error: unknown): unknown => {
+  const { code, message } = error as { readonly code?: unknown; readonly message: string }
+  if (code === REFUSED) return new PermanentError(`RabbitMQ refuses it: ${message}`, { cause: error })
+  return error
+}
+
+const asBuffer = (body: string | Uint8Array): Buffer =>
+  typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+
+export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher => {
+  checkOptions('rabbitmqPublisher', options, {
+    url: { kind: 'text' },
+    exchange: { kind: 'text or function', optional: true },
+    mandatory: { kind: 'flag', optional: true },
+    persistent: { kind: 'flag', optional: true },
+    connection: { kind: 'anything', optional: true },
+    connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
+    format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
+    source: { kind: 'text', optional: true },
+  })
+  const { url, exchange = '', mandatory = true, persistent = true, connectTimeoutMs = 5_000 } = options
+  const { source = 'posthaste', connection: given = {} } = options
+  const messageOf = messages(options, 'cloudEvents:')
+
+  const parcelOf = (delivery: OutgoingDelivery): Parcel => {
+    const { body, contentType, headers } = messageOf(delivery)
+    const { event, deduplicationId, topic } = delivery
+    return {
+      exchange: typeof exchange === 'string' ? exchange : exchange(event),
+      routingKey: topic,
+      body: asBuffer(body),
+      properties: {
+        mandatory,
+        persistent,
+        contentType,
+        messageId: deduplicationId,
+        // In seconds; the header has the milliseconds too.
+        timestamp: Math.floor(event.occurredAtMs / 1_000),
+        type: event.type,
+        appId: source,
+        headers: Object.fromEntries(headers),
+      },
+    }
+  }
+
+  return brokerPublisher<Link>({
+    name: 'RabbitMQ',
+    maxBatch: 500,
+    async open(broken) {
+      const { connect } = await loadPeer<AmqpModule>('amqplib')
+      // The client has no other way to drop a connection whose other end does not answer.
+      const socket = new AbortController()
+      const connecting = connect(url, {
+        noDelay: true,
+        keepAlive: true,
+        ...given,
+        timeout: connectTimeoutMs,
+        signal: socket.signal,
+      })
+      const connection: Connection = await connecting
+      connection.on('error', broken)
+      connection.on('close', broken)
+      return new Link(connection, () => socket.abort())
+    },
+    end: (link) => link.end(),
+    async send(link, deliveries) {
+      const { blocked } = link
+      // The broker would not read it, and it would wait here, in memory.
+      if (blocked !== null) {
+        const result = failed(new OutageError(`RabbitMQ takes nothing now: ${blocked}`))
+        return deliveries.map((): SendResult => result)
+      }
+      const results = await publishAll(link, deliveries.map(parcelOf))
+      return results.map((result) => (result.ok ? result : failed(judged(result.error))))
+    },
+  })
+}

@@ -1,0 +1,122 @@
+/**
+ * `posthaste/publishers/redis`: an entry of a Redis stream per event. The stream is the delivery's topic; headers are
+ * fields, the payload is the field `data`. Commands of a batch travel together.
+ *
+ * Streams are not trimmed here: who reads them knows what may go.
+ */
+import { OutageError } from '../core/errors.ts'
+import type { OutgoingDelivery, Publisher, SendResult } from '../core/spi/index.ts'
+import { brokerPublisher } from './shared/broker.ts'
+import { checkOptions } from './shared/check-options.ts'
+import { type FormatOptions, type Message, messages } from './shared/message.ts'
+import { loadPeer } from './shared/peer.ts'
+import { failed, SENT } from './shared/results.ts'
+
+export interface RedisPublisherOptions extends FormatOptions {
+  /** `redis://user:password@host:port/0`, or `rediss://…`. */
+  readonly url: string
+  /** Before the topic, to make the name of the stream. Default none. */
+  readonly prefix?: string
+  /** Replicas that must have it before it counts as sent (`WAIT`). Default 0, up to 100. */
+  readonly waitForReplicas?: number
+  /** How long they may take, in ms. Default 1,000; 1 to 60,000. */
+  readonly waitMs?: number
+  /** How long connecting may take, in ms. Default 5,000; 1 to 60,000. */
+  readonly connectTimeoutMs?: number
+}
+
+type Argument = string | Buffer
+
+/** What of node-redis is used. */
+interface Client {
+  connect(): Promise<unknown>
+  destroy(): void
+  on(event: 'error' | 'end', listener: (error?: unknown) => void): unknown
+  sendCommand(args: readonly Argument[]): Promise<unknown>
+}
+
+interface RedisModule {
+  createClient(options: object): Client
+}
+
+/** The first word of an answer that is about the server, not about what was sent. */
+const OUTAGES = new Set([
+  'OOM',
+  'READONLY',
+  'LOADING',
+  'MISCONF',
+  'BUSY',
+  'NOAUTH',
+  'WRONGPASS',
+  'NOPERM',
+  'MASTERDOWN',
+  'CLUSTERDOWN',
+  'NOREPLICAS',
+  'TRYAGAIN',
+  'UNBLOCKED',
+])
+
+/** Answers begin with a word in capitals; whatever else goes wrong is about the connection. */
+const isAnswer = (error: unknown): error is Error =>
+  error instanceof Error && /^[A-Z][A-Z0-9]+(?: |$)/.test(error.message)
+
+const judged = (error: unknown): unknown => {
+  if (isAnswer(error) && !OUTAGES.has(error.message.split(' ', 1)[0] ?? '')) return error
+  const why = error instanceof Error ? error.message : String(error)
+  return new OutageError(`Redis could not be asked: ${why}`, { cause: error })
+}
+
+const asBuffer = (body: string | Uint8Array): Argument =>
+  typeof body === 'string' ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+
+const entryOf = (stream: string, { headers, contentType, body }: Message): Argument[] => {
+  const args: Argument[] = ['XADD', stream, '*', 'content-type', contentType]
+  for (const [name, value] of headers) args.push(name, value)
+  args.push('data', asBuffer(body))
+  return args
+}
+
+export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
+  checkOptions('redisPublisher', options, {
+    url: { kind: 'text' },
+    prefix: { kind: 'text', optional: true },
+    waitForReplicas: { kind: 'number', from: 0, to: 100, optional: true },
+    waitMs: { kind: 'number', from: 1, to: 60_000, optional: true },
+    connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
+    format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
+    source: { kind: 'text', optional: true },
+  })
+  const { url, prefix = '', waitForReplicas = 0, waitMs = 1_000, connectTimeoutMs = 5_000 } = options
+  const messageOf = messages(options, 'ce-')
+
+  const wait = async (client: Client): Promise<void> => {
+    const reached = Number(await client.sendCommand(['WAIT', String(waitForReplicas), String(waitMs)]))
+    if (reached < waitForReplicas)
+      throw new OutageError(`${reached} of ${waitForReplicas} replicas had it within ${waitMs} ms`)
+  }
+
+  return brokerPublisher<Client>({
+    name: 'Redis',
+    maxBatch: 1_000,
+    async open(broken) {
+      const { createClient } = await loadPeer<RedisModule>('redis')
+      const socket = { connectTimeout: connectTimeoutMs, reconnectStrategy: false }
+      const client = createClient({ url, socket, disableOfflineQueue: true })
+      client.on('error', broken)
+      client.on('end', broken)
+      await client.connect()
+      return client
+    },
+    end: (client) => client.destroy(),
+    async send(client, deliveries) {
+      const sendOne = (delivery: OutgoingDelivery): Promise<SendResult> =>
+        client.sendCommand(entryOf(`${prefix}${delivery.topic}`, messageOf(delivery))).then(
+          () => SENT,
+          (error: unknown) => failed(judged(error)),
+        )
+      const results = await Promise.all(deliveries.map(sendOne))
+      if (waitForReplicas > 0) await wait(client)
+      return results
+    },
+  })
+}

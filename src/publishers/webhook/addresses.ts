@@ -1,0 +1,115 @@
+/**
+ * Where a webhook may go. Its address comes from somebody else, so it must not lead into our own network: every address
+ * that a name has is looked at, and the connection is made to one that was looked at, not to what the name means a
+ * moment later.
+ */
+import { lookup as systemLookup } from 'node:dns/promises'
+import { BlockList, isIP } from 'node:net'
+import { PermanentError } from '../../core/errors.ts'
+
+export interface Address {
+  readonly address: string
+  readonly family: 4 | 6
+}
+
+/** All addresses of a name. */
+export type Lookup = (hostname: string) => Promise<readonly Address[]>
+
+/** Not routed in the Internet, or not to one host of it. IANA's registries of special addresses. */
+const SPECIAL_V4 = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  // Azure's own service, on an address that looks public.
+  '168.63.129.16/32',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.31.196.0/24',
+  '192.52.193.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '192.175.48.0/24',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+]
+
+/** What lies outside of it is local, multicast, reserved, or an IPv4 address in disguise. */
+const GLOBAL_V6 = ['2000::/3']
+
+/** Inside of it: documentation, benchmarks, and tunnels that end at an IPv4 address of the sender's choice. */
+const SPECIAL_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20']
+
+/** `10.0.0.0/8`, `::1/128`, or one address. */
+export const blockListOf = (networks: readonly string[]): BlockList => {
+  const list = new BlockList()
+  for (const network of networks) {
+    const [address = '', bits, ...rest] = network.split('/')
+    const family = isIP(address)
+    const longest = family === 4 ? 32 : 128
+    const prefix = bits === undefined ? longest : Number(bits)
+    const isWell = family !== 0 && rest.length === 0 && bits !== '' && Number.isInteger(prefix)
+    if (!isWell || prefix < 0 || prefix > longest) throw new RangeError(`${network} is no network`)
+    list.addSubnet(address, prefix, family === 4 ? 'ipv4' : 'ipv6')
+  }
+  return list
+}
+
+const specialV4 = blockListOf(SPECIAL_V4)
+const globalV6 = blockListOf(GLOBAL_V6)
+const specialV6 = blockListOf(SPECIAL_V6)
+
+const isPublic = ({ address, family }: Address): boolean =>
+  family === 4
+    ? !specialV4.check(address, 'ipv4')
+    : globalV6.check(address, 'ipv6') && !specialV6.check(address, 'ipv6')
+
+const isAllowed = (one: Address, allowed: BlockList): boolean =>
+  isPublic(one) || allowed.check(one.address, one.family === 4 ? 'ipv4' : 'ipv6')
+
+export const lookupAll: Lookup = async (hostname) =>
+  (await systemLookup(hostname, { all: true })) as readonly Address[]
+
+const refused = (url: URL, why: string): PermanentError =>
+  new PermanentError(`the webhook to ${url.host} is not sent: ${why}`, { host: url.host })
+
+export interface Guard {
+  readonly lookup: Lookup
+  /** Networks that may be reached although they are not public. */
+  readonly allowed: BlockList
+  readonly allowHttp: boolean
+}
+
+/** Refuses what no resolver has to be asked about. */
+export const checkUrl = (text: string, { allowHttp }: Pick<Guard, 'allowHttp'>): URL => {
+  let url: URL
+  try {
+    url = new URL(text)
+  } catch (cause) {
+    throw new PermanentError('the webhook is not sent: its address is no URL', { cause })
+  }
+  const schemes = allowHttp ? ['https:', 'http:'] : ['https:']
+  if (!schemes.includes(url.protocol))
+    throw refused(url, `${url.protocol}// is not among ${schemes.map((scheme) => `${scheme}//`).join(', ')}`)
+  if (url.username !== '' || url.password !== '') throw refused(url, 'its URL has a user or a password in it')
+  return url
+}
+
+/** One address of the host, after all of them were found good. */
+export const safeAddress = async (url: URL, { lookup, allowed }: Guard): Promise<Address> => {
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  const family = isIP(host)
+  const addresses =
+    family === 0 ? await lookup(host) : [{ address: host, family: family as Address['family'] }]
+  // A zone names an interface of this machine.
+  const bad = addresses.find((one) => one.address.includes('%') || !isAllowed(one, allowed))
+  if (bad !== undefined) throw refused(url, `${bad.address} is not a public address`)
+  const [first] = addresses
+  if (first === undefined) throw Object.assign(new Error(`${host} has no address`), { code: 'ENOTFOUND' })
+  return first
+}

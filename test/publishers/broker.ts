@@ -1,0 +1,44 @@
+/** A server of its own for each kind of broker: the suite ends it in the middle of things. */
+import { randomBytes } from 'node:crypto'
+import { killService, startService } from '../../scripts/services/index.ts'
+import type { Publisher } from '../../src/core/spi/index.ts'
+import type { PublisherHarness } from '../../src/testing/suites/index.ts'
+import { startProxy } from '../databases/proxy.ts'
+
+export interface TestBroker {
+  readonly url: string
+  /** Of what the suite asks for, all that is the same everywhere. */
+  readonly hooks: Pick<PublisherHarness, 'kill' | 'start' | 'openHanging'>
+  close(): Promise<void>
+}
+
+export const newTopic = (): string => `orders_${randomBytes(6).toString('hex')}`
+
+/**
+ * `open` makes a publisher for an address of the server; `tell` changes what the server says to clients behind a proxy,
+ * where it speaks of its address.
+ */
+export const startBroker = async (
+  kind: string,
+  open: (url: string) => Publisher,
+  tell?: (url: string) => (data: Buffer, port: number) => Buffer,
+): Promise<TestBroker> => {
+  const name = `${kind}@publishers`
+  const url = await startService(name)
+  const proxies: AsyncDisposable[] = []
+  return {
+    url,
+    hooks: {
+      kill: () => killService(name),
+      start: async () => void (await startService(name)),
+      async openHanging() {
+        const proxy = await startProxy(url, tell?.(url))
+        proxies.push(proxy)
+        return { publisher: open(proxy.url), hang: () => proxy.goSilent(), goOn: () => proxy.pass() }
+      },
+    },
+    async close() {
+      for (const proxy of proxies) await proxy[Symbol.asyncDispose]()
+    },
+  }
+}

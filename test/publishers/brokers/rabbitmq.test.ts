@@ -1,0 +1,117 @@
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type ChannelModel, type ConsumeMessage, connect } from 'amqplib'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { homeOfService } from '../../../scripts/services/index.ts'
+import { askErlang } from '../../../scripts/services/rabbitmq.ts'
+import type { Publisher } from '../../../src/core/spi/index.ts'
+import { rabbitmqPublisher } from '../../../src/publishers/rabbitmq/index.ts'
+import type { PublisherHarness } from '../../../src/testing/suites/index.ts'
+import { PublisherFixture } from '../../../src/testing/suites/publisher-fixture.ts'
+import { newTopic, startBroker } from '../broker.ts'
+import { createRabbitmqPlace } from '../places/rabbitmq.ts'
+import { testPublisher } from '../run.ts'
+
+testPublisher('rabbitmq')
+
+describe('rabbitmq in particular', () => {
+  let place: PublisherHarness
+  let t: PublisherFixture
+  let url: string
+  let connection: ChannelModel
+  beforeEach(async () => {
+    place = await createRabbitmqPlace()
+    t = new PublisherFixture(place)
+    url = (await startBroker('rabbitmq', () => ({}) as Publisher)).url
+    connection = await connect(url)
+  })
+  afterEach(async () => {
+    await t.close()
+    await connection.close()
+    await place.dispose()
+  })
+  const verdicts = (results: Awaited<ReturnType<PublisherFixture['send']>>) =>
+    results.map((result) => t.verdict(result))
+
+  it('writes what AMQP has a place for', async () => {
+    const delivery = t.delivery({ key: 'k' })
+    await t.sends(t.closing(rabbitmqPublisher({ url, source: 'shop' })), [delivery])
+    const channel = await connection.createChannel()
+    const { properties } = (await channel.get(place.topic)) as unknown as ConsumeMessage
+    expect(properties).toMatchObject({
+      contentType: 'application/json',
+      deliveryMode: 2,
+      messageId: delivery.event.id,
+      timestamp: 1_700_000_000,
+      type: 'order.placed',
+      appId: 'shop',
+    })
+  })
+
+  it('charges a missing exchange to those that are for it', async () => {
+    const exchange = newTopic()
+    const channel = await connection.createChannel()
+    await channel.assertExchange(exchange, 'topic')
+    await channel.bindQueue(place.topic, exchange, 'orders.#')
+    const publisher = rabbitmqPublisher({
+      url,
+      exchange: ({ key }) => (key === 'lost' ? 'not-there' : exchange),
+    })
+    const batch = ['a', 'lost', 'b', 'lost', 'c'].map((key, n) =>
+      t.delivery({ key, data: String(n), topic: 'orders.placed' }),
+    )
+    const results = await t.send(t.closing(publisher), batch)
+    expect(verdicts(results)).toEqual(['done', 'retry', 'done', 'retry', 'done'])
+    const arrived = (await place.received(3)).map(({ body }) => Buffer.from(body).toString())
+    // Those without an answer when the channel was closed are sent again.
+    expect([...new Set(arrived)].sort()).toEqual(['0', '2', '4'])
+  })
+
+  it('tries again what the broker gives back', async () => {
+    const full = newTopic()
+    const channel = await connection.createChannel()
+    await channel.assertQueue(full, { maxLength: 1, overflow: 'reject-publish' } as object)
+    const publisher = t.open()
+    await t.sends(publisher, [t.delivery({ topic: full })])
+    const results = await t.send(publisher, [t.delivery({ topic: full }), t.delivery()])
+    expect(verdicts(results)).toEqual(['retry', 'done'])
+  })
+
+  it('takes no message of which a name is longer than AMQP allows', async () => {
+    const results = await t.send(t.open(), [t.delivery({ topic: 'x'.repeat(300) }), t.delivery()])
+    expect(verdicts(results)).toEqual(['dead', 'done'])
+  })
+
+  /** As if its memory were full, or not. */
+  const setFull = async (isFull: boolean): Promise<void> => {
+    const home = (await homeOfService('rabbitmq@publishers')) as string
+    const site = { folder: dirname(home), home, port: Number(new URL(url).port) }
+    await askErlang(site, `vm_memory_monitor set_vm_memory_high_watermark [${isFull ? '0.000001' : '0.4'}]`)
+  }
+
+  it('refuses at once while the broker takes nothing, and goes on by itself', async () => {
+    const publisher = t.open()
+    await t.sends(publisher, [t.delivery()])
+    await setFull(true)
+    const sent: ReturnType<PublisherFixture['send']>[] = []
+    try {
+      // The broker says so when the next one comes; those that are sent before the news arrive wait.
+      let refusal: unknown
+      while (refusal === undefined) {
+        const sending = t.send(publisher, [t.delivery()], 120_000)
+        sent.push(sending)
+        void sending.then(([result]) => {
+          if (result?.ok === false) refusal = result.error
+        })
+        await sleep(20)
+      }
+      expect(String(refusal)).toContain('RabbitMQ takes nothing now: low on memory')
+    } finally {
+      await setFull(false)
+    }
+    const [waited, ...others] = (await Promise.all(sent)).map((results) => verdicts(results)[0])
+    expect([waited, others.at(-1)]).toEqual(['done', 'outage'])
+    let accepted = false
+    while (!accepted) accepted = (await t.send(publisher, [t.delivery()]))[0]?.ok === true
+  })
+})

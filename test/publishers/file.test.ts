@@ -1,0 +1,3 @@
+import { testPublisher } from './run.ts'
+
+testPublisher('file')

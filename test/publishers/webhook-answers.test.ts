@@ -1,0 +1,222 @@
+/** What a webhook says, and what is made of the answers. */
+import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Publisher } from '../../src/core/spi/index.ts'
+import { type WebhookPublisherOptions, webhookPublisher } from '../../src/publishers/webhook/index.ts'
+import { keyOf, signatureOf } from '../../src/publishers/webhook/signature.ts'
+import { PublisherFixture } from '../../src/testing/suites/publisher-fixture.ts'
+import { SECRET } from './places/webhook.ts'
+
+const t = new PublisherFixture({ topic: 'unused' } as never)
+
+interface Reply {
+  readonly status: number
+  readonly headers?: Record<string, string>
+  readonly body?: string
+}
+
+interface Seen {
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+}
+
+let server: Server
+let seen: Seen[]
+let reply: (path: string) => Reply
+let origin: string
+
+beforeEach(async () => {
+  seen = []
+  reply = () => ({ status: 204 })
+  server = createServer((request, response) => {
+    let body = ''
+    request.setEncoding('utf8')
+    request.on('data', (part: string) => {
+      body += part
+    })
+    request.on('end', () => {
+      const path = request.url ?? ''
+      seen.push({ path, headers: request.headers, body })
+      const { status, headers = {}, body: text = '' } = reply(path)
+      response.writeHead(status, headers).end(text)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+
+afterEach(async () => {
+  server.closeAllConnections()
+  server.close()
+  await once(server, 'close')
+})
+
+const open = (options: Partial<WebhookPublisherOptions> = {}): Publisher =>
+  webhookPublisher({
+    endpoint: { url: `${origin}/a`, secret: SECRET },
+    allowHttp: true,
+    allowNetworks: ['127.0.0.1/32'],
+    ...options,
+  })
+
+const answer = async (publisher: Publisher): Promise<{ verdict: string; error: unknown }> => {
+  const [result] = await t.send(publisher, [t.delivery()], 5_000)
+  await publisher.close?.()
+  return { verdict: t.verdict(result), error: result?.ok === false ? result.error : null }
+}
+
+describe('the signature', () => {
+  it('is that of Standard Webhooks', () => {
+    const key = keyOf('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw')
+    const signature = signatureOf(
+      [key],
+      'msg_p5jXN8AQM9LWM0D4loKWxJek',
+      1_614_265_330,
+      '{"test": 2432232314}',
+    )
+    expect(signature).toBe('v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=')
+  })
+
+  it('is made with every secret, so that one can follow the other', async () => {
+    const other = `whsec_${Buffer.alloc(24, 9).toString('base64')}`
+    const publisher = open({ endpoint: { url: origin, secret: [SECRET, other] } })
+    await t.sends(publisher, [t.delivery({ data: '{"é":1}' })])
+    await publisher.close?.()
+    const { headers, body } = seen[0] as Seen
+    const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`
+    const wanted = [7, 9].map((byte, i) =>
+      createHmac('sha256', Buffer.alloc(i === 0 ? 32 : 24, byte))
+        .update(signed)
+        .digest('base64'),
+    )
+    expect(headers['webhook-signature']).toBe(wanted.map((each) => `v1,${each}`).join(' '))
+  })
+
+  it.each([['short'], [''], ['whsec_'], ['whsec_Zm9v'], [null], ['whsec_***'], [{}]])(
+    'is not made with %o, which is not shown',
+    (secret) => {
+      const make = () => open({ endpoint: { url: origin, secret: secret as string } })
+      expect(make).toThrow(expect.objectContaining({ code: 'POSTHASTE_INVALID_OPTION' }))
+      expect(make).not.toThrow('short')
+    },
+  )
+})
+
+describe('answers', () => {
+  it.each([
+    [200, 'done'],
+    [204, 'done'],
+    [301, 'retry'],
+    [400, 'retry'],
+    [401, 'retry'],
+    [404, 'retry'],
+    [410, 'dead'],
+    [413, 'dead'],
+    [429, 'retry'],
+    [500, 'retry'],
+    [502, 'outage'],
+    [503, 'outage'],
+  ])('%i means %s', async (status, verdict) => {
+    reply = () => ({ status })
+    expect((await answer(open())).verdict).toBe(verdict)
+  })
+
+  it.each([
+    [429, '7', 7_000],
+    [503, '120', 120_000],
+    [503, 'Wed, 21 Oct 2015 07:28:00 GMT', 0],
+    [429, '99999999999', 86_400_000],
+  ])('%i with Retry-After %s', async (status, value, delayMs) => {
+    reply = () => ({ status, headers: { 'retry-after': value } })
+    const { verdict, error } = await answer(open())
+    expect(verdict).toBe('retry')
+    expect(error).toMatchObject({ code: 'POSTHASTE_RETRY_AFTER', delayMs })
+  })
+
+  it('410 is told once, and nothing is sent there any more', async () => {
+    reply = (path) => ({ status: path === '/gone' ? 410 : 204 })
+    const told: string[] = []
+    const publisher = open({
+      endpoint: ({ key }) => ({ url: `${origin}/${key}`, secret: SECRET }),
+      onGone: ({ url }) => told.push(url),
+    })
+    const keys = ['gone', 'here', 'gone']
+    const verdicts: string[] = []
+    for (const key of keys) verdicts.push(t.verdict((await t.send(publisher, [t.delivery({ key })]))[0]))
+    await publisher.close?.()
+    expect(verdicts).toEqual(['dead', 'done', 'dead'])
+    expect(told).toEqual([`${origin}/gone`])
+    expect(seen.map(({ path }) => path)).toEqual(['/gone', '/here'])
+  })
+
+  it('one that is longer than anybody wants to read ends there', async () => {
+    reply = () => ({ status: 500, body: 'x'.repeat(5_000_000) })
+    const { error } = await answer(open({ maxResponseBytes: 1_000 }))
+    expect((error as Error).message.length).toBeLessThan(1_000)
+  })
+
+  it('an endpoint that nobody wants the event at counts as sent', async () => {
+    expect((await answer(open({ endpoint: () => null }))).verdict).toBe('done')
+    expect(seen).toEqual([])
+  })
+
+  it('headers of the connection are not taken from an event', async () => {
+    const publisher = open()
+    const headers = {
+      host: 'evil',
+      'transfer-encoding': 'chunked',
+      'webhook-signature': 'v1,forged',
+      'x-a': 'b',
+    }
+    await t.sends(publisher, [t.delivery({ headers })])
+    await publisher.close?.()
+    const got = seen[0]?.headers
+    expect(got?.host).toBe(origin.slice('http://'.length))
+    expect(got?.['transfer-encoding']).toBeUndefined()
+    expect(got?.['webhook-signature']).not.toContain('forged')
+    expect(got?.['x-a']).toBe('b')
+  })
+})
+
+describe('endpoints of different people', () => {
+  it('one that is gone wrong is left alone, without spending attempts, while others get theirs', async () => {
+    reply = (path) => ({ status: path === '/bad' ? 503 : 204 })
+    const publisher = open({
+      endpoint: ({ key }) => ({ url: `${origin}/${key}`, secret: SECRET }),
+      breakerThreshold: 3,
+      breakerOpenMs: 60_000,
+    })
+    const send = async (key: string) => (await t.send(publisher, [t.delivery({ key })]))[0]
+    for (let n = 0; n < 3; n += 1) expect(t.verdict(await send('bad'))).toBe('retry')
+    const left = await send('bad')
+    expect(left).toMatchObject({ ok: false, error: { code: 'POSTHASTE_RETRY_AFTER', counted: false } })
+    expect(t.verdict(await send('good'))).toBe('done')
+    await publisher.close?.()
+    expect(seen.filter(({ path }) => path === '/bad')).toHaveLength(3)
+  })
+
+  it('get no more requests at once than was said', async () => {
+    let [running, most] = [0, 0]
+    server.removeAllListeners('request')
+    server.on('request', (_request, response) => {
+      running += 1
+      most = Math.max(most, running)
+      setImmediate(() => {
+        running -= 1
+        response.writeHead(204).end()
+      })
+    })
+    const publisher = open({ concurrency: 3 })
+    await t.sends(
+      publisher,
+      Array.from({ length: 40 }, () => t.delivery()),
+    )
+    await publisher.close?.()
+    expect(most).toBeLessThanOrEqual(3)
+  })
+})
