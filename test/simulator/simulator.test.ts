@@ -22,6 +22,8 @@ const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] 
   { seed: 152, found: 'retries that wait for a dead head kept all others from being read' },
   { seed: 340, found: 'a reconciler with old patterns passed over events for ever' },
   { seed: 1242, found: 'a delayed event was read past an event of its key that was too recent to be read' },
+  { seed: 1271, found: 'a key went on behind a suspect that could not be counted' },
+  { seed: 1408, found: 'an older answer of the registry ended a pause that had begun meanwhile' },
 ]
 
 describe('the simulator', () => {
