@@ -7,7 +7,11 @@ import { findFolder } from './folder.ts'
 import { debianCommand, installDebian } from './install/debian.ts'
 import { type Command, ServicesError } from './service.ts'
 
-const engine = async (): Promise<Engine> => await chooseEngine(console.error)
+/** Within a test nobody wants to read that its server runs already; what goes wrong is thrown. */
+const report: (line: string) => void =
+  process.env.VITEST_WORKER_ID === undefined ? console.error : () => undefined
+
+const engine = async (): Promise<Engine> => await chooseEngine(report)
 
 /** The addresses of ready servers, by name. */
 export const serviceUrls = async <Name extends string>(
@@ -61,7 +65,7 @@ export const stopService = async (name: string): Promise<void> => {
 /** Where a server keeps its files on this machine; null when it runs in a container. */
 export const homeOfService = async (name: string): Promise<string | null> => {
   const { kind } = await engine()
-  return kind === 'processes' ? join(findFolder(console.error), name) : null
+  return kind === 'processes' ? join(findFolder(report), name) : null
 }
 
 /** A program of a Debian package, brought when it is not there: what other people read brokers with. */
@@ -70,7 +74,7 @@ export const debianProgram = async (
   program: string,
   args: readonly string[],
 ): Promise<Command> => {
-  const site = { folder: findFolder(console.error), report: console.error }
+  const site = { folder: findFolder(report), report }
   await installDebian(site, 'bookworm', packageName)
   return debianCommand(site, packageName, program, args)
 }

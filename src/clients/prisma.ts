@@ -145,6 +145,11 @@ const driverErrorOf = (error: unknown, provider: string | undefined): unknown =>
 /** Over, or timed out: then Prisma has rolled it back. */
 const saysEnded = (error: unknown): boolean => (error as PrismaError | null)?.code === 'P2028'
 
+const timedOut = (error: unknown): string | undefined =>
+  saysEnded(error) && /expired transaction|timeout for this transaction/i.test((error as Error).message)
+    ? 'Do less in it, or allow it more time: prismaTransactions(prisma, { timeout: 15_000 }), in ms.'
+    : undefined
+
 const send = async (tx: Handle, sql: string, params: readonly SqlValue[]): Promise<Answer> => {
   if (tx._activeProvider === 'mysql' && !/^\s*(?:SELECT|WITH)\b/.test(sql)) {
     return [{ affectedRows: await tx.$executeRawUnsafe(sql, ...params) }]
@@ -183,6 +188,7 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
     name: 'prisma',
     doubts: running === null ? new StandingDoubt() : doubts,
     saysEnded,
+    timedOut,
     refusesCommit: saysEnded,
     run: (fn) => translating(() => prisma.$transaction((tx) => noted(tx, fn), options)),
     nested: (tx, fn) => handleOf(tx).$transaction((inner) => noted(inner as unknown as Tx, fn)),

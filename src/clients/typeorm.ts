@@ -3,6 +3,7 @@
  * one. TypeORM tells its subscribers when a transaction ends, so events of a transaction that the application opened
  * go the hot way too, and what it writes, so that entities can be asked for their events.
  */
+import { ERROR_CODES, OutboxError } from '../core/errors.ts'
 import { createSystemRuntime } from '../core/runtime/system-runtime.ts'
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
@@ -48,6 +49,7 @@ interface Manager {
 
 /** A data source beyond its public type. */
 interface Source {
+  readonly isInitialized: boolean
   readonly manager: Manager
   /** `initialize()` makes another list. */
   readonly subscribers: object[]
@@ -226,13 +228,18 @@ class Watches {
     if (!subscribers.includes(subscriber)) subscribers.unshift(subscriber)
   }
 
-  run<T>(fn: (manager: never) => Promise<T>): Promise<T> {
+  async run<T>(fn: (manager: never) => Promise<T>): Promise<T> {
     const source = this.#source
+    if (!source.isInitialized)
+      throw new OutboxError(
+        ERROR_CODES.storeUnavailable,
+        'The data source of TypeORM is not initialised. Call await dataSource.initialize() before the first transaction.',
+      )
     if (this.#isShared === null) {
       const [one, other] = [source.createQueryRunner(), source.createQueryRunner()]
       this.#isShared = one === other
     }
-    return this.#isShared ? this.#oneAtATime.run(source, fn) : source.manager.transaction(fn)
+    return await (this.#isShared ? this.#oneAtATime.run(source, fn) : source.manager.transaction(fn))
   }
 }
 

@@ -39,13 +39,19 @@ export type ErrorCode = (typeof ERROR_CODES)[keyof typeof ERROR_CODES]
 /** Facts an error carries for programs, beside its text for people. */
 export type ErrorDetail = Readonly<Record<string, unknown>> & { readonly cause?: unknown }
 
+const STACK_LINES = 30
+
 export class OutboxError extends Error {
   readonly code: ErrorCode
   readonly detail: Readonly<Record<string, unknown>>
 
   constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
     const { cause, ...rest } = detail
+    // Our own calls come first; the one of the application should be among those that are shown.
+    const shown = Error.stackTraceLimit
+    if (shown > 0) Error.stackTraceLimit = Math.max(shown, STACK_LINES)
     super(message, cause === undefined ? undefined : { cause })
+    if (shown > 0) Error.stackTraceLimit = shown
     this.name = new.target.name
     this.code = code
     this.detail = rest

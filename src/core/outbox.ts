@@ -121,7 +121,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   #noteNotStarted(): void {
     if (this.#notedNotStarted || this.#destinations.served().length === 0) return
     this.#notedNotStarted = true
-    this.#logger.log('info', 'published while not started: delivered once a process calls start()')
+    this.#logger.log('warn', 'published while not started: delivered once a process calls start()')
   }
 
   admits(destination: string): boolean {

@@ -1,6 +1,6 @@
 /** Clients of SQLite on a handle of the application's: its own transactions, and the store's door. */
 import Database from 'libsql'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { betterSqlite3Transactions } from '../../src/clients/better-sqlite3.ts'
 import { libsqlTransactions } from '../../src/clients/libsql.ts'
 import { createOutbox } from '../../src/core/outbox.ts'
@@ -81,6 +81,27 @@ describe('a client of SQLite', () => {
     await Promise.all([ofClient, ofStore])
     expect(order).toEqual(['client', 'store'])
     await second.close()
+  })
+
+  it('of another database than the store is noticed: nobody would deliver what it stores', async () => {
+    const elsewhere = testFolder()
+    const told: string[] = []
+    const outbox = createOutbox({
+      store: sqliteStore({ file: elsewhere.file, driver: 'libsql' }),
+      transactions: libsqlTransactions(database),
+      logger: { log: (level, message) => void (level === 'error' && told.push(message)) },
+    })
+    const beside = createOutbox({
+      store: sqliteStore({ file: folder.file, driver: 'libsql' }),
+      migrate: true,
+    })
+    await beside.schema.migrate()
+    for (let n = 0; n < 4; n++) await outbox.transaction((tx) => outbox.publish(tx, event('lost')))
+    await vi.waitUntil(() => told.length > 0)
+    expect(told).toEqual([expect.stringContaining('two databases')])
+    await outbox.close()
+    await beside.close()
+    elsewhere.remove()
   })
 
   it('refuses the database of another library, and one of another file', async () => {

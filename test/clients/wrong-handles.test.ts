@@ -1,5 +1,6 @@
 /** What a client is made of, when it is something else. */
 import { createPool } from 'mysql2'
+import { DataSource } from 'typeorm'
 import { describe, expect, it } from 'vitest'
 import { betterSqlite3Transactions } from '../../src/clients/better-sqlite3.ts'
 import { drizzleTransactions } from '../../src/clients/drizzle.ts'
@@ -43,6 +44,12 @@ describe.each(Object.keys(CLIENTS))('%s', (name) => {
       expect(() => CLIENTS[name]?.(handle)).toThrow(refusal)
     },
   )
+})
+
+it('typeormTransactions says that the data source has to be initialised', async () => {
+  const source = new DataSource({ type: 'postgres', url: 'postgres://127.0.0.1:1/none' })
+  const running = typeormTransactions(source).run(async () => undefined)
+  await expect(running).rejects.toThrow('await dataSource.initialize()')
 })
 
 it('mysql2Transactions refuses a pool without promises', async () => {

@@ -17,6 +17,18 @@ describe('handles', () => {
     }
   })
 
+  it.each([
+    [undefined, 'undefined was given'],
+    ['tx', 'string was given'],
+    [event('swapped'), 'an event was given'],
+    [{ active: false }, 'is no handle of'],
+  ])('that are none are refused with what they are: %j', async (handle, said) => {
+    const { outbox } = createWorld({ library: { tells: true } })
+    const refused = outbox.publish(handle as never, event('a'))
+    await expect(refused).rejects.toThrow(said)
+    await expect(refused).rejects.toMatchObject({ code: 'POSTHASTE_NO_TRANSACTION' })
+  })
+
   it('[6] that are used again carry nothing over from the transaction before', async () => {
     const { outbox, intake, database } = createWorld({ library: { sharedHandle: true } })
     const first = outbox.transaction(async (tx) => {

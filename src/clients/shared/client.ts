@@ -30,6 +30,8 @@ export interface Library<Tx extends object> {
   inTransaction(handle: object): boolean | undefined
   /** The library's own words for a handle that is used too late. */
   saysEnded?(error: unknown): boolean
+  /** What to do where the library itself has ended the transaction because it took too long; else undefined. */
+  timedOut?(error: unknown): string | undefined
   /** The library's own words for a COMMIT that was never sent. */
   refusesCommit?(error: unknown): boolean
   /** Whether COMMIT was confirmed: hooks of the application run afterwards, and their errors say nothing about it. */
@@ -172,6 +174,13 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   #failed(tx: Tx, error: unknown): unknown {
     this.#doubts.raise(this.#subjectOf(tx))
+    const remedy = this.#library.timedOut?.(error)
+    if (remedy !== undefined)
+      return new TransactionError(
+        ERROR_CODES.commitRolledBack,
+        `${this.library} has rolled this transaction back because it took too long. ${remedy}`,
+        { cause: error },
+      )
     if (this.#library.saysEnded?.(error) !== true) return storeErrorOf(error, this.library)
     return new TransactionError(
       ERROR_CODES.transactionEnded,

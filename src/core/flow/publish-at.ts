@@ -11,6 +11,7 @@ import type { EventSource } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import { MAX_EVENTS_PER_CALL, type Preparer } from './prepare.ts'
 import type { Budget, PublishStage } from './publish.ts'
+import type { SameDatabase } from './same-database.ts'
 import type { AnyPlace, Place } from './scopes.ts'
 import { isPromise } from './validate-payload.ts'
 
@@ -31,6 +32,7 @@ export interface PublishAtParts<E> {
   readonly stage: PublishStage<E>
   readonly preparer: Preparer
   readonly intake: HotIntake
+  readonly sameDatabase: SameDatabase<E>
   /** Resolves when the store can be used. */
   readonly ready: () => Promise<void> | void
 }
@@ -43,7 +45,7 @@ export class PublishAt<E> {
   }
 
   async publish(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): Promise<readonly string[]> {
-    const { stage, intake, preparer, ready } = this.#parts
+    const { stage, intake, preparer, ready, sameDatabase } = this.#parts
     // Waits only where there is something to wait for: nearly every publish comes here with neither.
     const checked = preparer.prepare(drafts, many)
     const prepared = isPromise(checked) ? await checked : checked
@@ -62,6 +64,7 @@ export class PublishAt<E> {
       const executor = place.transactions.executor(place.tx)
       return stage.insert(executor, stage.plan(prepared, observation, scope.budget))
     })
+    sameDatabase.watch(place, prepared.events.find(({ isNew }) => isNew)?.record.id)
     return published.ids
   }
 

@@ -88,7 +88,7 @@ export class Scopes<E> {
 
   /** For calls with a handle: ours, the library's, or one that the user opened without us. */
   resolve<Tx>(handle: unknown, transactions: Transactions<Tx, E>): AnyPlace<E> {
-    if (!isObject(handle)) throw noTransaction(transactions.library)
+    if (!isObject(handle) || isDraft(handle)) throw noHandle(handle, transactions.library)
     const known = this.#places.get(handle)
     if (known !== undefined) return this.#resolveKnown(known, handle)
     const inside = transactions.inTransaction(handle as Tx)
@@ -129,10 +129,24 @@ export class Scopes<E> {
   }
 }
 
+const isDraft = (handle: object): boolean =>
+  'type' in handle && typeof handle.type === 'string' && ('payload' in handle || 'json' in handle)
+
+const noHandle = (given: unknown, library: string): TransactionError => {
+  const what = isObject(given) ? 'an event' : given === null ? 'null' : typeof given
+  return new TransactionError(
+    ERROR_CODES.noTransaction,
+    `the transaction comes first, and ${what} was given in its place: outbox.publish(tx, event), where tx is the handle ` +
+      `that outbox.transaction or ${library} gives you.`,
+    { library },
+  )
+}
+
 const noTransaction = (library: string): TransactionError =>
   new TransactionError(
     ERROR_CODES.noTransaction,
-    `this handle of ${library} is not in a transaction, so the event could be stored without its data. Open one with ` +
+    `this is no handle of ${library} that is in a transaction now (one of another library, or of a transaction that is ` +
+      'over, is none), so the event could be stored without its data. Open one with ' +
       'Posthaste: await outbox.transaction(async (tx) => { …; await outbox.publish(tx, event) }), or begin one with ' +
       `${library} and pass the handle it gives you.`,
     { library },

@@ -23,6 +23,7 @@ import type {
   TransactionalPublisher,
   TxHandle,
 } from './publishing.ts'
+import { SameDatabase } from './same-database.ts'
 import { type AnyPlace, type Place, Scopes } from './scopes.ts'
 import { ManualRun, runNested, runTransaction } from './transaction-runs.ts'
 
@@ -245,6 +246,7 @@ export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishi
       }),
       preparer: createPreparer(options, newId, () => runtime.wallNow()),
       intake,
+      sameDatabase: new SameDatabase(store as Store<never, E>, logger),
       ready,
     }),
     ready,

@@ -24,6 +24,11 @@ describe('unknown names', () => {
     expect(hintFor('k'.repeat(10_000_000), NAMES)).toContain('there are')
   })
 
+  it('are refused without their value, which may be a secret under the wrong name', () => {
+    const refusal = expect.objectContaining({ detail: { option: 'kye', value: 'string' } })
+    expect(() => refuseUnknown('target', { kye: 'postgres://me:secret@host/db' }, NAMES)).toThrow(refusal)
+  })
+
   it('are refused with a code, as is what is no object', () => {
     for (const given of [{ kye: 1 }, null, undefined, 'x', 5, []]) {
       expect(() => refuseUnknown('target', given, NAMES)).toThrow(

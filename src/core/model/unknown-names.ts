@@ -41,7 +41,8 @@ const refuse = (at: string, given: unknown, names: ReadonlySet<string>): void =>
   if (unknown === null) return
   throw new InvalidOptionError(
     `${at} does not know "${unknown.slice(0, LONGEST_NAME)}"${hintFor(unknown, names)}`,
-    { option: unknown, value: (given as Readonly<Record<string, unknown>>)[unknown] },
+    // Not the value: under its right name it may be an address with a password.
+    { option: unknown, value: typeof (given as Readonly<Record<string, unknown>>)[unknown] },
   )
 }
 

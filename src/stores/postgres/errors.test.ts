@@ -16,6 +16,7 @@ describe('errors of PostgreSQL', () => {
     ['55P03', ERROR_CODES.storeBusy, true],
     ['57014', ERROR_CODES.storeBusy, true],
     ['23505', ERROR_CODES.conflict, false],
+    ['25P02', ERROR_CODES.commitRolledBack, false],
     ['25006', ERROR_CODES.storeReadOnly, true],
     ['42501', ERROR_CODES.storeReadOnly, false],
     ['42P01', ERROR_CODES.schemaBehind, false],

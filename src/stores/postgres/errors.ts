@@ -67,6 +67,14 @@ const MISSING: Translation = {
   text: 'lacks tables or columns that this version needs. Migrate it first, and check the options schema and prefix.',
 }
 
+const GIVEN_UP: Translation = {
+  code: ERROR_CODES.commitRolledBack,
+  transient: false,
+  text:
+    'has given this transaction up because of an earlier error in it, so nothing of it is stored. Let that error out ' +
+    'of the function, or put what may fail into a nested transaction.',
+}
+
 const READ_ONLY: Translation = {
   code: ERROR_CODES.storeReadOnly,
   transient: true,
@@ -80,7 +88,7 @@ const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   '08': unavailable('cannot be reached: the connection failed.', true),
   '23': REFUSED_ROW,
   '25006': READ_ONLY,
-  '25P02': unavailable('has given this transaction up because of an earlier error in it.', false),
+  '25P02': GIVEN_UP,
   '28000': WRONG_PASSWORD,
   '28P01': WRONG_PASSWORD,
   '3D000': unavailable('does not have the database that the connection string names.', false),
