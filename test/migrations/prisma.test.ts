@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
@@ -33,7 +33,9 @@ describeTool('Prisma', ['postgres', 'sqlite'], async (database, folder) => {
   const script = await fileOfPage(folder, 'prisma-outbox.ts', database)
   const config = (await importOfPage<Page>(folder, 'prisma.config.ts', database)).default
   const file = join(dirname(script), MIGRATION, 'migration.sql')
+  // What `migrate dev --create-only` leaves.
   mkdirSync(dirname(file))
+  writeFileSync(file, '')
   await promisify(execFile)(process.execPath, ['--import', 'tsx', script, file], { cwd: ROOT })
 
   const content = schemaFor(database)
