@@ -34,6 +34,8 @@ export const FAULTS = [
   'edit',
   'operatorPause',
   'cleanup',
+  'tune',
+  'backfill',
 ] as const
 
 export type Fault = (typeof FAULTS)[number]
@@ -135,7 +137,21 @@ const STRONGEST: Readonly<Record<Fault, number>> = {
   edit: 1 / 5_000,
   operatorPause: 1 / 10_000,
   cleanup: 1 / 6_000,
+  tune: 1 / 4_000,
+  backfill: 1 / 4_000,
 }
+
+/** In fewer histories, so that those in which a seed shows something else are not all changed. */
+const RARER: ReadonlySet<Fault> = new Set(['tune', 'backfill'])
+
+/** What an operator may ask for, at most. */
+export const MOST_TUNED = { concurrency: 6, pollIntervalMs: 500 } as const
+
+/** Batches that may be under way at once, whatever an operator said. */
+export const mostAtOnce = (
+  { faults }: Plan,
+  { concurrency }: Pick<DestinationPlan, 'concurrency'>,
+): number => (faults.tune > 0 ? Math.max(concurrency, MOST_TUNED.concurrency) : concurrency)
 
 export const createPlan = (seed: number): Plan => {
   const random = new Random(seed, 'plan')
@@ -144,7 +160,7 @@ export const createPlan = (seed: number): Plan => {
   for (const fault of FAULTS) {
     // A stream of its own, so that a new kind of fault leaves the others as they are.
     const own = new Random(seed, `fault ${fault}`)
-    const on = !calm && own.chance(0.5)
+    const on = !calm && own.chance(RARER.has(fault) ? 0.25 : 0.5)
     faults[fault] = on ? STRONGEST[fault] * own.between(0.2, 1) : 0
   }
   const destinations = planDestinations(random)
