@@ -18,7 +18,7 @@ export type {
 } from './core/flow/publishing.ts'
 export type { Batch, PulledDelivery } from './core/flow/pull.ts'
 export { InFlightTracker } from './core/in-flight-tracker.ts'
-export type { AuditQuery, BlockedKeysQuery, Inspect, ListQuery } from './core/inspection.ts'
+export type { AuditQuery, BlockedKeysQuery, Inspect, ListQuery, StatisticsQuery } from './core/inspection.ts'
 export {
   type Listener,
   type ListenerContext,

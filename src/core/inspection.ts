@@ -5,7 +5,14 @@ import { DELIVERY_STATUS, type DeliveryStatus } from './model/delivery.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
 import { isUuid } from './model/uuid.ts'
 import { boundedNumber, oneOf } from './options.ts'
-import type { AuditEntry, BlockedKey, DeliveryPage, DeliveryQuery, Inspection } from './spi/index.ts'
+import type {
+  AuditEntry,
+  BlockedKey,
+  DeliveryPage,
+  DeliveryQuery,
+  Inspection,
+  MinuteStatistics,
+} from './spi/index.ts'
 
 export interface AuditQuery {
   /** Most of them in the answer. Default 100; 1 to 10,000. */
@@ -19,12 +26,20 @@ export interface BlockedKeysQuery extends AuditQuery {
 /** Default: the newest 100 of all. */
 export type ListQuery = Omit<DeliveryQuery, 'limit'> & AuditQuery
 
-export interface Inspect extends Omit<Inspection, 'list' | 'blockedKeys' | 'audit'> {
+export interface StatisticsQuery {
+  readonly destination?: string
+  /** How far back. Default 60; 1 to 10,080, which is the week that is kept. */
+  readonly minutes?: number
+}
+
+export interface Inspect extends Omit<Inspection, 'list' | 'blockedKeys' | 'audit' | 'statistics'> {
   list(query?: ListQuery): Promise<DeliveryPage>
   /** Keys whose head keeps others waiting: retrying, blocked or parked. */
   blockedKeys(query?: BlockedKeysQuery): Promise<readonly BlockedKey[]>
   /** What operators did, newest first. */
   audit(query?: AuditQuery): Promise<readonly AuditEntry[]>
+  /** Per minute and destination, for charts; a maintainer records them once a minute. */
+  statistics(query?: StatisticsQuery): Promise<readonly MinuteStatistics[]>
 }
 
 const DEFAULT_LIMIT = 100
@@ -46,6 +61,7 @@ const LIST_NAMES: ReadonlySet<string> = new Set<keyof ListQuery>([
 ])
 const BLOCKED_NAMES: ReadonlySet<string> = new Set<keyof BlockedKeysQuery>(['destination', 'limit'])
 const AUDIT_NAMES: ReadonlySet<string> = new Set<keyof AuditQuery>(['limit'])
+const STATISTICS_NAMES: ReadonlySet<string> = new Set<keyof StatisticsQuery>(['destination', 'minutes'])
 const STATUSES = Object.keys(DELIVERY_STATUS) as DeliveryStatus[]
 
 export const createInspect = (role: Inspection, ready: () => Promise<void>): Inspect => {
@@ -75,6 +91,15 @@ export const createInspect = (role: Inspection, ready: () => Promise<void>): Ins
       refuseUnknown('audit', query, AUDIT_NAMES)
       const limit = readGiven('audit', () => limitOf(query))
       return await afterReady(() => role.audit({ limit }))
+    },
+    async statistics(query = {}) {
+      refuseUnknown('statistics', query, STATISTICS_NAMES)
+      const checked = readGiven('statistics', () => {
+        const destination = optionalText('destination', query.destination)
+        const minutes = boundedNumber('minutes', query.minutes ?? 60, [1, 10_080])
+        return destination === undefined ? { minutes } : { destination, minutes }
+      })
+      return await afterReady(() => role.statistics(checked))
     },
     event: (eventId) => byId(eventId, (id) => role.event(id)),
     eventOfDelivery: (deliveryId) => byId(deliveryId, (id) => role.eventOfDelivery(id)),

@@ -142,6 +142,7 @@ export const memoryStore = (options: MemoryStoreOptions = {}): MemoryStore => {
       blockedKeys: step(inspect.blockedKeys),
       audit: step(inspect.audit),
       workers: step(inspect.workers),
+      statistics: step(inspect.statistics),
     },
     operations: {
       redrive: step((db, target, act) => operate.redrive(db, target, act, connection.newId)),

@@ -184,6 +184,7 @@ const inspectionRole = (database: MysqlDatabase, t: Tables): Inspection => ({
   blockedKeys: (query) => inspecting.blockedKeys(database, t, query),
   audit: ({ limit }) => audit.readAudit(database, t, limit),
   workers: () => inspecting.workers(database, t),
+  statistics: (query) => counting.readStatistics(database, t, query),
 })
 
 const operationsRole = (database: MysqlDatabase, t: Tables, newId: () => string): Operations => ({

@@ -157,6 +157,7 @@ const inspectionRole = (db: PostgresDatabase, t: PostgresTables): Inspection => 
   blockedKeys: (query) => inspecting.blockedKeys(db, t, query),
   audit: ({ limit }) => readAudit(db, t, limit),
   workers: () => inspecting.workers(db, t),
+  statistics: (query) => counting.readStatistics(db, t, query),
 })
 
 const operationsRole = (db: PostgresDatabase, t: PostgresTables): Operations => {

@@ -191,6 +191,7 @@ const inspectionRole = (database: SqliteDatabase, t: Tables): Inspection => ({
   blockedKeys: (query) => database.read((c) => inspecting.blockedKeys(c, t, query)),
   audit: ({ limit }) => database.read((c) => audit.readAudit(c, t, limit)),
   workers: () => database.read((c) => inspecting.workers(c, t)),
+  statistics: (query) => database.read((c) => counting.readStatistics(c, t, query)),
 })
 
 const operationsRole = (database: SqliteDatabase, t: Tables): Operations => {

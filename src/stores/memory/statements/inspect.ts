@@ -8,6 +8,7 @@ import type {
   DeliveryView,
   DestinationCounts,
   EventDetail,
+  MinuteStatistics,
   WorkerView,
 } from '../../../core/spi/index.ts'
 import type { DestinationQueue, MemoryDatabase } from '../database.ts'
@@ -158,4 +159,16 @@ export const workers = (db: MemoryDatabase): WorkerView[] => {
     for (const owners of db.lanes.values()) for (const owner of owners) if (owner.owner === id) lanes += 1
     return { workerId: id, name, startedAtMs, expiresInMs: expiresAtMs - now, fenced, destinations, lanes }
   })
+}
+
+export const statistics = (
+  db: MemoryDatabase,
+  { destination, minutes }: { readonly destination?: string; readonly minutes: number },
+): readonly MinuteStatistics[] => {
+  const minute = Math.floor(db.now() / 60_000)
+  return [...db.statistics]
+    .filter(([one]) => one > minute - minutes)
+    .flatMap(([, known]) => [...known.values()])
+    .filter((one) => destination === undefined || one.destination === destination)
+    .sort((a, b) => a.minuteMs - b.minuteMs || (a.destination < b.destination ? -1 : 1))
 }
