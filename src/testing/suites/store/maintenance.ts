@@ -214,7 +214,7 @@ export const maintenanceTopic: Topic = {
 
     'statistics of the last minutes are there for charts': async (t) => {
       const me = await t.worker()
-      await t.store.registry.declare([{ name: 'alpha', patterns: ['*'], paused: false }])
+      await t.declare('alpha')
       const [done, dead, retry] = await t.publishMany(4)
       await t.done(done!, me.right)
       await t.dead(dead!, me.right)
