@@ -103,7 +103,7 @@ export const singAlong = async (store: AnyStore, corrupt?: (id: string) => Promi
     await outbox.operator.resume('good')
   }
   for (const wrong of [
-    { type: 'order.placed', payload: { [CANARY]: 5n } },
+    { type: 'order.placed', payload: { note: CANARY, total: 5n } },
     { type: 'order.placed', payload: `${CANARY}\uD800` },
     { type: 'order.placed', json: `{"a": ${CANARY}` },
     { type: 'order.placed', payload: 1, headers: { note: `${CANARY}\n` } },

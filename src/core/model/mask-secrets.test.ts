@@ -12,6 +12,7 @@ describe('maskSecrets', () => {
     ['redis://:hunter2@cache:6379', 'redis://:***@cache:6379'],
     ['nats://hunter2@broker', 'nats://***@broker'],
     ['"amqps://u:hunter2@a" and \'kafka://u:hunter2@b\'', '"amqps://u:***@a" and \'kafka://u:***@b\''],
+    ['postgres//shop:hunter2@db', 'postgres//shop:***@db'],
     ['host=db password=hunter2 user=shop', 'host=db password=*** user=shop'],
     ["password='hunter two' user=shop", 'password=*** user=shop'],
     ['{"password":"hunter2","user":"shop"}', '{"password":***,"user":"shop"}'],

@@ -12,11 +12,12 @@ const WORD = /[^\s"'`<>]+/g
 /** Everything up to the last @ of the word: a password may have @ and / in it. */
 const maskAddress = (word: string): string => {
   const at = word.lastIndexOf('@')
-  const begin = at < 0 ? -1 : word.indexOf('://')
-  if (begin < 1 || begin > at) return word
-  const colon = word.indexOf(':', begin + 3)
-  const slash = word.indexOf('/', begin + 3)
-  const user = begin + 3
+  // Also where the colon before it is missing: that is when an address is quoted as a mistake.
+  const begin = at < 0 ? -1 : word.indexOf('//')
+  if (begin < 0 || begin > at) return word
+  const user = begin + 2
+  const colon = word.indexOf(':', user)
+  const slash = word.indexOf('/', user)
   if (colon >= 0 && colon < at) return `${word.slice(0, colon + 1)}${MASK}${word.slice(at)}`
   // A path with an @ in it, such as that of somebody's mailbox.
   if (slash >= 0 && slash < at) return word
@@ -32,7 +33,7 @@ const BEARER = /\b(bearer|basic)\s{1,8}[\w+/.~-]{16,}=*/gi
 export const maskSecrets = (text: string): string => {
   // Most texts have nothing of the kind.
   if (!/[@=:]|bearer|basic/i.test(text)) return text
-  const addresses = text.includes('://') && text.includes('@') ? text.replace(WORD, maskAddress) : text
+  const addresses = text.includes('//') && text.includes('@') ? text.replace(WORD, maskAddress) : text
   return addresses
     .replace(AUTHORIZATION, `$1${MASK}`)
     .replace(SETTING, `$1${MASK}`)
