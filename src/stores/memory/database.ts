@@ -6,7 +6,12 @@
 
 import { ERROR_CODES, InvalidOptionError, StoreError } from '../../core/errors.ts'
 import { type DeliveryStatus, refuseUnknown, UNROUTED } from '../../core/model/index.ts'
-import type { AttemptView, AuditEntry, MinuteStatistics, RegisteredDestination } from '../../core/spi/index.ts'
+import type {
+  AttemptView,
+  AuditEntry,
+  MinuteStatistics,
+  RegisteredDestination,
+} from '../../core/spi/index.ts'
 import { KeyLocks } from './key-locks.ts'
 import { KeyQueue } from './key-queue.ts'
 import {
