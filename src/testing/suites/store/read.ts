@@ -254,7 +254,9 @@ export const readTopic: Topic = {
         rows.map((row) => row.id),
         [ready.delivery.id],
       )
-      assert.deepEqual(rows[0], await t.readOne(ready))
+      // Apart from the time that has passed.
+      const { dueForMs: _, ...again } = await t.readOne(ready)
+      assert.deepEqual({ ...rows[0], dueForMs: undefined }, { ...again, dueForMs: undefined })
     },
 
     'an event that cannot be decoded is a row with a problem, not a failed read': async (t) => {
