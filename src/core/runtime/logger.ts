@@ -89,9 +89,9 @@ const masked = (fields: Readonly<Record<string, unknown>>): Record<string, unkno
 export const guardedLogger = (logger: Logger): Logger => ({
   isEnabled(level) {
     try {
-      return logger.isEnabled?.(level) ?? true
+      return logger.isEnabled?.(level) ?? level !== 'debug'
     } catch {
-      return true
+      return level !== 'debug'
     }
   },
   log(level, message, fields) {

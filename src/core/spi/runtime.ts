@@ -25,6 +25,6 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 /** Structured logs. Fields never contain payloads or headers: those may be personal data. */
 export interface Logger {
   log(level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>): void
-  /** Whether this level is written at all; what comes once a batch is then not even put together. Absent: it is. */
+  /** Whether this level is written at all. What comes once a batch, at `debug`, is told only to those who say so. */
   isEnabled?(level: LogLevel): boolean
 }
