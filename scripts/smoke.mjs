@@ -14,7 +14,7 @@ const namesOf = (module) =>
 const { exports } = require('posthaste/package.json')
 const subpaths = Object.keys(exports).filter((subpath) => subpath !== './package.json')
 /** Of no use without this package, so they are allowed to ask for it, by its name. */
-const NEEDS = { './nestjs': '@nestjs/common' }
+const NEEDS = { './nestjs': '@nestjs/common', './otel': '@opentelemetry/api' }
 for (const subpath of subpaths) {
   const name = posix.join('posthaste', subpath)
   if (subpath in NEEDS) {

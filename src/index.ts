@@ -29,6 +29,7 @@ export type {
   Inspect,
   LanesQuery,
   ListQuery,
+  StatisticsQuery,
 } from './core/inspection.ts'
 export {
   type Listener,
@@ -69,6 +70,14 @@ export { createClient, Dispatcher, type DispatcherOptions, Poller, type PollerOp
 export type { BreakerOptions } from './core/policy/breaker.ts'
 export type { FailureClassifier, FailureInfo, Verdict } from './core/policy/failure.ts'
 export { exponential, fixed, linear, type RetryPolicy, retryForType, steps } from './core/policy/retry.ts'
+export type {
+  AttemptMessage,
+  BreakerMessage,
+  LanesMessage,
+  PublishMessage,
+  ReadMessage,
+  SettleMessage,
+} from './core/runtime/channels.ts'
 export { createJsonLogger, SILENT_LOGGER } from './core/runtime/logger.ts'
 export { type CountingMetrics, createCountingMetrics, NOOP_METRICS } from './core/runtime/metrics.ts'
 export { createConsoleLogger, createSystemRuntime } from './core/runtime/system-runtime.ts'

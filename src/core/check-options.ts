@@ -17,6 +17,7 @@ const OUTBOX_NAMES = namesOf({
   destinations: true,
   logger: true,
   metrics: true,
+  tracing: true,
   runtime: true,
   migrate: true,
   validate: true,
@@ -89,6 +90,7 @@ const BOOLEANS = [
 ] as const
 const RUNTIME_METHODS = ['wallNow', 'monotonicNow', 'random', 'randomBytes', 'schedule', 'yield']
 const TRANSACTIONS_METHODS = ['run', 'executor', 'inTransaction']
+const TRACING_METHODS = ['publish', 'deliver']
 /** Not all: metrics written for an older version, without the newest names, go on working. */
 const METRICS_METHODS = ['hotEnqueued', 'dispatchSuccess', 'dispatchFailure', 'dispatchDead']
 
@@ -216,9 +218,10 @@ export const checkOptions = <Tx, E>(options: OutboxOptions<Tx, E>): void => {
   refuseUnknown('createOutbox', options, OUTBOX_NAMES)
   const given = options as OutboxOptions<never, never>
   checkStore(given)
-  const { logger, metrics, runtime, serve } = given
+  const { logger, metrics, tracing, runtime, serve } = given
   if (!isAbsent(logger)) checkMethods('logger', logger, 'a logger, such as createConsoleLogger()', ['log'])
   if (!isAbsent(metrics)) checkMethods('metrics', metrics, 'an implementation of Metrics', METRICS_METHODS)
+  if (!isAbsent(tracing)) checkMethods('tracing', tracing, 'an implementation of Tracing', TRACING_METHODS)
   if (!isAbsent(runtime)) checkMethods('runtime', runtime, 'an implementation of Runtime', RUNTIME_METHODS)
   for (const name of BOOLEANS) checkBoolean(name, given[name])
   checkRetry('retry', given.retry)

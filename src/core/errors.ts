@@ -64,13 +64,17 @@ export class InvalidOptionError extends OutboxError {
     message: string,
     { option, value, cause }: { readonly option: string; readonly value: unknown; readonly cause?: unknown },
   ) {
-    super(ERROR_CODES.invalidOption, message, { option, value: withoutContent(value), cause })
+    super(ERROR_CODES.invalidOption, message, { option, value: withoutContent(option, value), cause })
   }
 }
 
-/** Objects may carry passwords; the name of their kind says enough. */
-const withoutContent = (value: unknown): unknown => {
+/** Options whose text may be a secret, or an address with one in it. */
+const MAY_BE_SECRET = /pass|secret|token|key|auth|credential|ur[il]|dsn|connection|server|broker/i
+
+/** Objects and addresses may carry passwords; the name of their kind says enough. */
+const withoutContent = (option: string, value: unknown): unknown => {
   if (typeof value === 'function') return 'function'
+  if (typeof value === 'string') return MAY_BE_SECRET.test(option) || /[@/]/.test(value) ? 'string' : value
   if (typeof value !== 'object' || value === null) return value
   try {
     return value.constructor?.name ?? 'object'

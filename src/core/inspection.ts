@@ -14,6 +14,7 @@ import type {
   DeliveryQuery,
   Inspection,
   LaneView,
+  MinuteStatistics,
   RegisteredDestination,
   Registry,
 } from './spi/index.ts'
@@ -49,7 +50,13 @@ export interface DestinationView
 /** Default: the newest 100 of all. */
 export type ListQuery = Omit<DeliveryQuery, 'limit'> & AuditQuery
 
-export interface Inspect extends Omit<Inspection, 'list' | 'blockedKeys' | 'audit' | 'lanes'> {
+export interface StatisticsQuery {
+  readonly destination?: string
+  /** How far back. Default 60; 1 to 10,080, which is the week that is kept. */
+  readonly minutes?: number
+}
+
+export interface Inspect extends Omit<Inspection, 'list' | 'blockedKeys' | 'audit' | 'lanes' | 'statistics'> {
   list(query?: ListQuery): Promise<DeliveryPage>
   /** Keys whose head keeps others waiting: retrying, blocked or parked. */
   blockedKeys(query?: BlockedKeysQuery): Promise<readonly BlockedKey[]>
@@ -61,6 +68,8 @@ export interface Inspect extends Omit<Inspection, 'list' | 'blockedKeys' | 'audi
   lanes(query?: LanesQuery): Promise<readonly LaneView[]>
   /** Dead deliveries by destination, type and reason, most of them first. */
   deadGroups(query?: DeadGroupsQuery): Promise<DeadGroups>
+  /** Per minute and destination, for charts; a maintainer records them once a minute. */
+  statistics(query?: StatisticsQuery): Promise<readonly MinuteStatistics[]>
 }
 
 const DEFAULT_LIMIT = 100
@@ -85,6 +94,7 @@ const BLOCKED_NAMES: ReadonlySet<string> = new Set<keyof BlockedKeysQuery>(['des
 const DEAD_GROUPS_NAMES: ReadonlySet<string> = new Set<keyof DeadGroupsQuery>(['destination', 'limit'])
 const LANES_NAMES: ReadonlySet<string> = new Set<keyof LanesQuery>(['destination'])
 const AUDIT_NAMES: ReadonlySet<string> = new Set<keyof AuditQuery>(['limit'])
+const STATISTICS_NAMES: ReadonlySet<string> = new Set<keyof StatisticsQuery>(['destination', 'minutes'])
 const STATUSES = Object.keys(DELIVERY_STATUS) as DeliveryStatus[]
 
 export const createInspect = (
@@ -118,6 +128,15 @@ export const createInspect = (
       refuseUnknown('audit', query, AUDIT_NAMES)
       const limit = readGiven('audit', () => limitOf(query))
       return await afterReady(() => role.audit({ limit }))
+    },
+    async statistics(query = {}) {
+      refuseUnknown('statistics', query, STATISTICS_NAMES)
+      const checked = readGiven('statistics', () => {
+        const destination = optionalText('destination', query.destination)
+        const minutes = boundedNumber('minutes', query.minutes ?? 60, [1, 10_080])
+        return destination === undefined ? { minutes } : { destination, minutes }
+      })
+      return await afterReady(() => role.statistics(checked))
     },
     event: (eventId) => byId(eventId, (id) => role.event(id)),
     eventOfDelivery: (deliveryId) => byId(deliveryId, (id) => role.eventOfDelivery(id)),

@@ -12,7 +12,8 @@ import type { BreakerOptions } from './policy/breaker.ts'
 import type { FailureClassifier } from './policy/failure.ts'
 import { exponential, type RetryPolicy } from './policy/retry.ts'
 import { compilePattern } from './policy/routing.ts'
-import type { Logger, Metrics, Publisher, Runtime, Store, Transactions } from './spi/index.ts'
+import { guardedTracing } from './runtime/tracing.ts'
+import type { Logger, Metrics, Publisher, Runtime, Store, Tracing, Transactions } from './spi/index.ts'
 
 /** What a dead head of a key does to the rows behind it. */
 export type DeadHeadPolicy = 'skip' | 'block' | 'park'
@@ -59,6 +60,8 @@ export interface OutboxOptions<Tx, E> {
   readonly destinations?: Readonly<Record<string, DestinationOptions>>
   readonly logger?: Logger
   readonly metrics?: Metrics
+  /** Spans of distributed tracing, such as `otelTracing()` of `posthaste/otel`. Default none. */
+  readonly tracing?: Tracing
   readonly runtime?: Runtime
 
   /** Create or update the tables at `start`. Default true for embedded stores, so that a first run just works. */
@@ -256,6 +259,8 @@ export interface ResolvedOptions extends Readonly<Record<NumericOption, number>>
   readonly retry: RetryPolicy
   readonly classify: FailureClassifier | null
   readonly onFailure: ((failure: FailureReport) => void) | null
+  /** Guarded: it never throws. */
+  readonly tracing: Tracing | null
   readonly destinations: ReadonlyMap<string, ResolvedDestination>
   /** Null: all declared ones. */
   readonly serve: readonly string[] | null
@@ -377,6 +382,7 @@ const resolve = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOptions => {
     retry: fallback.retry,
     classify: fallback.classify,
     onFailure: given.onFailure ?? null,
+    tracing: given.tracing === undefined ? null : guardedTracing(given.tracing),
     destinations,
     serve: given.serve ?? null,
     maintain: given.maintain ?? null,

@@ -59,7 +59,7 @@ const create = (atOnce: number) => {
   return { admission, counted, queued, alone, tooLarge, uncountable }
 }
 
-const READ: ReadFacts = { readId: 1, workerId: 'w', stillOurs: () => true, unsure: new Set() }
+const READ: ReadFacts = { readAt: 0, readId: 1, workerId: 'w', stillOurs: () => true, unsure: new Set() }
 
 describe('suspects after an unclean takeover', () => {
   it('are the first rows of the lanes that were taken, as many as can be under way at once', async () => {

@@ -40,6 +40,8 @@ export interface AdmissionParts {
 /** What was true when a read began. */
 export interface ReadFacts {
   readonly readId: number
+  /** Monotonic time of the answer. */
+  readonly readAt: number
   readonly workerId: string
   /** None of our lanes went away since: otherwise somebody else may have delivered the rows in the meantime. */
   readonly stillOurs: () => boolean
@@ -127,7 +129,7 @@ export class Admission {
       const isBehind = row.key !== null && uncounted.has(row.key)
       const waits = isBehind || this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
       blocked ||= waits
-      if (!waits) full ||= !this.#offer(row, right)
+      if (!waits) full ||= !this.#offer(row, right, read.readAt)
       if (!waits && !full) {
         handled += 1
         this.#waiting.delete(row.id)
@@ -205,9 +207,9 @@ export class Admission {
     return rows.filter(({ id }) => !held.has(id))
   }
 
-  #offer(row: StoredDelivery, right: Right): boolean {
+  #offer(row: StoredDelivery, right: Right, readAt: number): boolean {
     const suspicion = this.#waiting.get(row.id) ?? null
-    const delivery = toDelivery(row, right, suspicion === ALONE ? null : suspicion, suspicion === ALONE)
+    const delivery = toDelivery(row, right, readAt, suspicion)
     if (row.event !== null) return this.#parts.dispatcher.enqueueCold(delivery)
     this.#bury(delivery, {
       code: ERROR_CODES.undecodable,
@@ -243,8 +245,8 @@ const smaller = (a: bigint | null, b: bigint | null): bigint | null =>
 const toDelivery = (
   row: StoredDelivery,
   right: Right,
-  suspected: SuspectedDelivery | null,
-  quarantined: boolean,
+  readAt: number,
+  suspicion: SuspectedDelivery | typeof ALONE | null,
 ): Delivery => ({
   id: row.id,
   event: row.event ?? missingEvent(row),
@@ -252,14 +254,15 @@ const toDelivery = (
   run: row.run,
   lane: row.lane,
   seq: row.seq,
-  attempts: suspected?.attempts ?? row.attempts,
+  attempts: suspicion === ALONE || suspicion === null ? row.attempts : suspicion.attempts,
   attemptSpent: false,
-  alone: quarantined,
+  alone: suspicion === ALONE,
   holdsKey: row.holdsKey,
   right,
   source: 'cold',
   timed: row.status !== 'pending',
-  suspected: suspected !== null,
+  suspected: suspicion !== ALONE && suspicion !== null,
+  dueAt: row.dueForMs === undefined ? undefined : readAt - row.dueForMs,
 })
 
 /** Stands in for an event that is not there, so that its delivery can be settled like any other. */

@@ -12,7 +12,9 @@ import { ERROR_CODES, OutboxError } from '../errors.ts'
 import type { AttemptFailure, Delivery } from '../model/delivery.ts'
 import type { ResolvedDestination } from '../options.ts'
 import { classify, describeError, type Verdict } from '../policy/failure.ts'
-import type { Logger, Runtime, SendResult } from '../spi/index.ts'
+import { CHANNELS, tell } from '../runtime/channels.ts'
+import { carried } from '../runtime/tracing.ts'
+import type { DeliverTrace, Logger, Runtime, SendResult, TracedVerdict, Tracing } from '../spi/index.ts'
 
 /** What stands at the end of a destination: a publisher, or the listeners of this process. */
 export interface Receiver {
@@ -46,6 +48,7 @@ export interface DeliverOptions {
   readonly hardDeadlineMs: number
   readonly runtime: Runtime
   readonly logger: Logger
+  readonly tracing: Tracing | null
 }
 
 /** A handler that was told to stop gets this long before it is left behind. */
@@ -59,18 +62,75 @@ export const deliver = async (
   options: DeliverOptions,
   stopping: Stopping,
 ): Promise<readonly DeliveryResult[]> => {
-  const { runtime } = options
+  const { runtime, tracing } = options
   const startedAt = runtime.monotonicNow()
+  const trace = tracing === null ? null : begin(batch, options, tracing)
   let results: readonly SendResult[]
   try {
-    results = checkResults(await receiveInTime(batch, options, stopping), batch.length)
+    const received =
+      trace === null
+        ? receiveInTime(batch, options, stopping)
+        : trace.run(() => receiveInTime(travelling(batch, trace, options), options, stopping))
+    results = checkResults(await received, batch.length)
   } catch (error) {
     const failed: SendResult = { ok: false, error }
     results = batch.map(() => failed)
   }
   const durationMs = Math.round(runtime.monotonicNow() - startedAt)
-  return batch.map((delivery, i) => judge(delivery, results[i] as SendResult, durationMs, options))
+  const judged = batch.map((delivery, i) => judge(delivery, results[i] as SendResult, durationMs, options))
+  trace?.end(judged.map(tracedVerdict))
+  if (CHANNELS.attempt.hasSubscribers) announce(batch, judged, durationMs, options)
+  return judged
 }
+
+const begin = (
+  batch: readonly Delivery[],
+  { destination, receiver }: DeliverOptions,
+  tracing: Tracing,
+): DeliverTrace | null =>
+  tracing.deliver({
+    destination: destination.name,
+    kind: receiver.kind,
+    deliveries: batch.map((delivery) => {
+      const { id, event, run, source } = delivery
+      return { id, event, run, source, attempt: attemptNumber(delivery) }
+    }),
+  })
+
+/** What a publisher sends carries the attempt's place in the trace; listeners are in it, and see what was stored. */
+const travelling = (
+  batch: readonly Delivery[],
+  { headers }: DeliverTrace,
+  { receiver }: DeliverOptions,
+): readonly Delivery[] => {
+  if (receiver.kind === 'listeners') return batch
+  return batch.map((delivery, i) => {
+    const { event } = delivery
+    return { ...delivery, event: { ...event, headers: carried(event.headers, headers[i]) } }
+  })
+}
+
+const tracedVerdict = (result: DeliveryResult): TracedVerdict =>
+  result.verdict === 'done'
+    ? { verdict: 'done', code: null, message: null }
+    : { verdict: result.verdict, code: result.failure.code, message: result.failure.message }
+
+const announce = (
+  batch: readonly Delivery[],
+  judged: readonly DeliveryResult[],
+  durationMs: number,
+  { destination }: DeliverOptions,
+): void =>
+  tell('attempt', {
+    destination: destination.name,
+    durationMs,
+    deliveries: batch.map((delivery, i) => {
+      const { id, event, run, source } = delivery
+      const { verdict, code } = tracedVerdict(judged[i] as DeliveryResult)
+      const attempt = attemptNumber(delivery)
+      return { id, eventId: event.id, type: event.type, run, attempt, path: source, verdict, code }
+    }),
+  })
 
 /** Lets the receiver work until it answers or its time is over. */
 const receiveInTime = async (

@@ -5,6 +5,7 @@ import type { Delivery } from '../model/delivery.ts'
 import { createOutbox } from '../outbox.ts'
 import { fixed } from '../policy/retry.ts'
 import { SILENT_LOGGER } from '../runtime/logger.ts'
+import { NOOP_METRICS } from '../runtime/metrics.ts'
 import type { Metrics, ReadRequest, Settlement } from '../spi/index.ts'
 import { DestinationFlow, type DestinationParts } from './destination-flow.ts'
 import type { HotDelivery } from './hot-intake.ts'
@@ -30,6 +31,7 @@ describe('keyed events right after their commit', () => {
       store: { queue: { claim } },
       runtime: createFakeRuntime(),
       logger: SILENT_LOGGER,
+      metrics: NOOP_METRICS,
       lanes: { workerId: 'w', owns: (_destination: string, lane: number) => ours.has(lane) },
     } as unknown as DestinationParts)
     const hot = (id: string, lane: number) => ({ id, lane, token: null, event: { key: id } }) as HotDelivery

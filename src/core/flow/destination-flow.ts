@@ -6,8 +6,10 @@ import type { ListenerRegistry } from '../listeners.ts'
 import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
+import { NOOP_METRICS } from '../runtime/metrics.ts'
 import type { ClaimedHead, Logger, Metrics, RegisteredDestination, Runtime, Store } from '../spi/index.ts'
 import { Admission } from './admission.ts'
+import { attemptNumber } from './deliver.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { HotClaims } from './hot-claims.ts'
 import type { HotDelivery } from './hot-intake.ts'
@@ -79,6 +81,7 @@ export class DestinationFlow {
       metrics,
       bounds: { hot: options.hotQueueCapacity, cold: options.coldQueueCapacity, bytes: options.queueBytes },
       hardDeadlineMs: options.hardDeadlineMs,
+      tracing: options.tracing,
       manual: parts.manual,
       quarantine: parts.quarantine,
       events: {
@@ -108,6 +111,7 @@ export class DestinationFlow {
         store,
         runtime,
         logger,
+        metrics,
         dispatcher: this.dispatcher,
         lanes,
         admission: this.#admission,
@@ -292,7 +296,7 @@ export class DestinationFlow {
   }
 
   #ended(delivery: Delivery, outcome: Outcome, settled: Settled): void {
-    const { hotClaims, metrics, logger, runtime } = this.#parts
+    const { hotClaims, metrics, logger } = this.#parts
     if (delivery.right.kind === 'token') hotClaims.remove(delivery.id)
     if (settled === 'lost') {
       metrics.rightsLost(this.name, 1)
@@ -301,9 +305,7 @@ export class DestinationFlow {
         event: delivery.event.id,
         outcome: outcome.kind,
       })
-    } else if (outcome.kind === 'done' && delivery.committedAt !== undefined) {
-      metrics.observeLatency(this.name, runtime.monotonicNow() - delivery.committedAt)
-    }
+    } else if (settled === 'written' && metrics !== NOOP_METRICS) this.#measure(delivery, outcome)
     const { key } = delivery.event
     if (key !== null && this.dispatcher.queues.isStalledBy(delivery)) void this.#close(key, delivery.id)
     this.#guard.after(() => {
@@ -315,6 +317,17 @@ export class DestinationFlow {
     this.#watched.get(delivery.id)?.(settled)
     this.#watched.delete(delivery.id)
     this.#parts.ended(delivery, outcome, settled)
+  }
+
+  #measure(delivery: Delivery, { kind }: Outcome): void {
+    const { metrics, runtime } = this.#parts
+    const { committedAt, dueAt, source } = delivery
+    if (kind === 'done' || kind === 'dead') metrics.observeAttempts(this.name, kind, attemptNumber(delivery))
+    const since = committedAt ?? dueAt
+    if (kind !== 'done' || since === undefined) return
+    const lagMs = Math.max(0, runtime.monotonicNow() - since)
+    metrics.observeLag(this.name, source, lagMs)
+    if (committedAt !== undefined) metrics.observeLatency(this.name, lagMs)
   }
 
   /**

@@ -1,6 +1,7 @@
 /** What the dispatcher of one destination tells metrics and logs; never with payloads. */
 import type { Delivery } from '../model/delivery.ts'
 import type { BreakerState } from '../policy/breaker.ts'
+import { CHANNELS, tell } from '../runtime/channels.ts'
 import type { Logger, Metrics, Runtime } from '../spi/index.ts'
 import type { Decision } from './decide.ts'
 import type { Queues } from './queues.ts'
@@ -17,6 +18,7 @@ export class DispatchReport {
   #lastWarnedAt = Number.NEGATIVE_INFINITY
   #failedSince = 0
   #lastFailedAt = Number.NEGATIVE_INFINITY
+  #breaker: BreakerState = 'closed'
 
   constructor(name: string, parts: { metrics: Metrics; logger: Logger; runtime: Runtime }) {
     this.#name = name
@@ -72,13 +74,30 @@ export class DispatchReport {
     this.#logger.log('warn', 'attempts failed and are tried again; this is the latest', facts)
   }
 
-  batch(done: number, queues: Queues, breaker: BreakerState): void {
+  outage(): void {
+    this.#metrics.addOutages(this.#name, 1)
+  }
+
+  paused(paused: boolean): void {
+    this.#metrics.setPaused(this.#name, paused)
+  }
+
+  batch(done: number, of: number, queues: Queues, breaker: BreakerState): void {
     if (done > 0) {
       this.#metrics.dispatchSuccess(this.#name, done)
       this.#metrics.addProcessed(this.#name, done)
     }
+    if (this.#logger.isEnabled?.('debug') === true)
+      this.#logger.log('debug', 'a batch was sent', { destination: this.#name, done, of })
+    this.gauges(queues, breaker)
+  }
+
+  gauges(queues: Queues, breaker: BreakerState): void {
     this.#metrics.breakerState(this.#name, breaker)
     this.#metrics.queueDepths(this.#name, queues.depth('hot'), queues.depth('cold'))
+    if (breaker === this.#breaker) return
+    this.#breaker = breaker
+    if (CHANNELS.breaker.hasSubscribers) tell('breaker', { destination: this.#name, state: breaker })
   }
 
   recovered(): void {

@@ -2,7 +2,7 @@
 import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
-import type { Logger, Metrics, Runtime, SuspectedDelivery } from '../spi/index.ts'
+import type { Logger, Metrics, Runtime, SuspectedDelivery, Tracing } from '../spi/index.ts'
 import type { Receiver } from './deliver.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { QueueBounds } from './queues.ts'
@@ -33,6 +33,7 @@ export interface DispatcherOptions {
   readonly metrics: Metrics
   readonly bounds: QueueBounds
   readonly hardDeadlineMs: number
+  readonly tracing: Tracing | null
   /** Nothing is sent by itself: a consumer pulls with `take` and answers with `conclude`. */
   readonly manual: boolean
   readonly quarantine: Quarantine

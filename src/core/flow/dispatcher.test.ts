@@ -37,6 +37,7 @@ const create = (over: {
     metrics: silentMetrics,
     bounds: { hot: 10, cold: 10, bytes: 1_000 },
     hardDeadlineMs: 1_000,
+    tracing: null,
     manual: over.manual,
     quarantine: new Quarantine(),
     events: {

@@ -14,7 +14,7 @@ import { policyForType } from '../policy/retry.ts'
 import type { SuspectedDelivery } from '../spi/index.ts'
 import { Alarm } from './alarm.ts'
 import { deadHoldsKey, decide } from './decide.ts'
-import { type DeliverOptions, type DeliveryResult, deliver, Stopping } from './deliver.ts'
+import { type DeliveryResult, deliver, Stopping } from './deliver.ts'
 import { DispatchReport } from './dispatch-report.ts'
 import type { DispatcherOptions } from './dispatcher-options.ts'
 import { Pace } from './pace.ts'
@@ -25,7 +25,6 @@ export class Dispatcher {
   readonly queues: Queues
   readonly breaker: Breaker
   readonly #options: DispatcherOptions
-  readonly #deliverOptions: DeliverOptions
   readonly #report: DispatchReport
   readonly #stopping = new Stopping()
   readonly #pace: Pace
@@ -44,8 +43,8 @@ export class Dispatcher {
     this.#pace = new Pace(destination.ratePerSecond)
     this.#alarm = new Alarm(runtime, () => this.pump())
     this.#paused = destination.paused
-    this.#deliverOptions = options
     this.#report = new DispatchReport(destination.name, options)
+    this.#report.paused(this.#paused)
   }
 
   get name(): string {
@@ -94,6 +93,7 @@ export class Dispatcher {
     this.#paused = paused
     if (paused) this.#releaseQueued(isHot)
     else this.#goOn()
+    this.#report.paused(paused)
   }
 
   setRate(perSecond: number | null): void {
@@ -122,7 +122,7 @@ export class Dispatcher {
   /** Resolves when no handler runs, and no consumer has something in hand. */
   async quiet(): Promise<void> {
     const busy = (): boolean => this.#active > 0 || (this.#options.manual && this.queues.running > 0)
-    while (busy()) await this.#nextLull()
+    while (busy()) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve))
   }
 
   /** Drops queued deliveries whose right is gone for good. */
@@ -195,7 +195,7 @@ export class Dispatcher {
       if (valid[0]?.alone === true) await this.#workAlone(valid[0])
       else if (valid.length > 0) {
         const startedAt = runtime.monotonicNow()
-        const results = await deliver(valid, this.#deliverOptions, this.#stopping)
+        const results = await deliver(valid, this.#options, this.#stopping)
         this.#handle(valid, results)
         metrics.observeBatchDuration(this.name, runtime.monotonicNow() - startedAt)
       }
@@ -225,7 +225,7 @@ export class Dispatcher {
       if (this.#waits(delivery)) return
       const spent = await this.#spend(delivery)
       if (spent === null || this.#waits(spent)) return
-      this.#handle([spent], await deliver([spent], this.#deliverOptions, this.#stopping))
+      this.#handle([spent], await deliver([spent], this.#options, this.#stopping))
       await this.#outstanding.none()
     })
   }
@@ -306,13 +306,14 @@ export class Dispatcher {
       if (result.verdict !== 'done' && key !== null) failedKeys.add(key)
       this.#conclude(delivery, result, now)
     }
-    this.#report.batch(done, this.queues, this.#breakerState())
+    this.#report.batch(done, batch.length, this.queues, this.#breakerState())
   }
 
   #conclude(delivery: Delivery, result: DeliveryResult, now: number): void {
     const { events } = this.#options
     if (result.verdict === 'outage' && !this.breaker.onOutage(delivery.id, now).charge) {
       events.failed(delivery, 'outage', result.error)
+      this.#report.outage()
       this.#afterOutage(delivery)
       return
     }
@@ -376,6 +377,7 @@ export class Dispatcher {
       // The row of a suspect carries a token too, which the next owner would take for a second suspicion.
       if (isHot(delivery) || delivery.suspected) this.settleUnsent(delivery, { kind: 'released' })
     }
+    this.#report.gauges(this.queues, this.#breakerState())
   }
 
   #pumpAfter(delayMs: number): void {
@@ -384,10 +386,6 @@ export class Dispatcher {
 
   #breakerState(): BreakerState {
     return this.breaker.state(this.#options.runtime.monotonicNow())
-  }
-
-  #nextLull(): Promise<void> {
-    return new Promise((resolve) => this.#idleWaiters.push(resolve))
   }
 
   #wakeIdle(): void {

@@ -87,6 +87,7 @@ export class Engine implements HotIntake {
         historyLimit: options.historyLimit,
         maxBuffered: 2 * (options.hotQueueCapacity + options.coldQueueCapacity),
         maxBatch: Math.max(1_000, options.pollBatchSize),
+        metrics,
       },
       (destination) => this.#flows.get(destination)?.poller.sweepSoon(),
     )

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { createFakeRuntime } from '../../testing/fake-runtime.ts'
 import { LANES } from '../model/lane.ts'
 import { SILENT_LOGGER } from '../runtime/logger.ts'
-import type { Metrics, OwnedLane, Store } from '../spi/index.ts'
+import { NOOP_METRICS } from '../runtime/metrics.ts'
+import type { OwnedLane, Store } from '../spi/index.ts'
 import { Lanes } from './lanes.ts'
 
 const LEASE_MS = 10_000
@@ -46,7 +47,7 @@ const create = async () => {
       store,
       runtime,
       logger: SILENT_LOGGER,
-      metrics: { lanesOwned: () => undefined } as unknown as Metrics,
+      metrics: NOOP_METRICS,
       newId,
     },
     { leaseMs: LEASE_MS, renewMs: RENEW_MS, destinations: ['x'] },

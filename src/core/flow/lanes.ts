@@ -13,6 +13,7 @@
  * - A lane is given up only when nothing of it is queued, claimed or in flight here.
  */
 import { LANES } from '../model/lane.ts'
+import { CHANNELS, type LanesMessage, tell } from '../runtime/channels.ts'
 import type { Cancel, Logger, Metrics, OwnedLane, Runtime, Store } from '../spi/index.ts'
 
 export interface LaneEvents {
@@ -154,6 +155,7 @@ export class Lanes {
     await this.#round?.catch(() => undefined)
     if (!this.#registered) return
     this.#registered = false
+    for (const destination of this.#options.destinations) this.#metrics.lanesOwned(destination, 0)
     if (clean) await this.#store.lanes.retire(this.#workerId)
   }
 
@@ -230,6 +232,7 @@ export class Lanes {
     this.#validUntil = Number.NEGATIVE_INFINITY
     this.#renewAt = Number.NEGATIVE_INFINITY
     for (const destination of this.#options.destinations) {
+      this.#lost(destination, [...(this.#owned.get(destination)?.keys() ?? [])], old)
       this.#owned.get(destination)?.clear()
       this.#leaving.get(destination)?.clear()
       this.#unanswered.delete(destination)
@@ -275,7 +278,13 @@ export class Lanes {
     if (!owned) return
     const truth = new Map(mine.map(({ lane, epoch }) => [lane, epoch]))
     const gone = [...owned].filter(([lane, epoch]) => truth.get(lane) !== epoch)
-    if (gone.length > 0) this.#losses += 1
+    if (gone.length > 0) {
+      this.#losses += 1
+      this.#lost(
+        destination,
+        gone.map(([lane]) => lane),
+      )
+    }
     for (const [lane] of gone) owned.delete(lane)
     const unknown = mine.filter(({ lane }) => !owned.has(lane))
     if (unknown.length > 0) this.#gain(destination, unknown, unknown)
@@ -325,6 +334,7 @@ export class Lanes {
     if (idle.length === 0) return
     this.#losses += 1
     this.#report(destination)
+    this.#tell(destination, 'givenUp', idle.map(laneOf))
     this.#unanswered.set(destination, idle)
     await this.#store.lanes.giveUp(this.#workerId, destination, idle)
     this.#unanswered.delete(destination)
@@ -348,18 +358,33 @@ export class Lanes {
     const workerId = this.#workerId
     const taken = await this.#store.lanes.take(workerId, destination, atMost)
     if (taken.length === 0 || workerId !== this.#workerId) return
-    this.#gain(
-      destination,
-      taken,
-      taken.filter(({ clean }) => !clean),
-    )
+    const unclean = taken.filter(({ clean }) => !clean)
+    if (unclean.length > 0) this.#metrics.lanesTakenOver(destination, unclean.length)
+    if (unclean.length > 0) this.#tell(destination, 'takenOver', unclean.map(laneOf))
+    this.#gain(destination, taken, unclean)
   }
 
   #gain(destination: string, gained: readonly OwnedLane[], unclean: readonly OwnedLane[]): void {
     const owned = this.#owned.get(destination)
     for (const { lane, epoch } of gained) owned?.set(lane, epoch)
     this.#report(destination)
+    this.#tell(destination, 'gained', gained.map(laneOf))
     this.#events.changed(destination, { gained: gained.map(laneOf), unclean: unclean.map(laneOf) })
+  }
+
+  #lost(destination: string, lanes: readonly number[], worker = this.#workerId): void {
+    if (lanes.length === 0) return
+    this.#metrics.lanesLost(destination, lanes.length)
+    this.#tell(destination, 'lost', lanes, worker)
+  }
+
+  #tell(
+    destination: string,
+    change: LanesMessage['change'],
+    lanes: readonly number[],
+    worker = this.#workerId,
+  ): void {
+    if (CHANNELS.lanes.hasSubscribers) tell('lanes', { destination, worker, change, lanes })
   }
 
   #report(destination: string): void {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createFakeRuntime } from '../../testing/fake-runtime.ts'
 import { SILENT_LOGGER } from '../runtime/logger.ts'
+import { NOOP_METRICS } from '../runtime/metrics.ts'
 import type { ReadRequest, ReadResult, StoredDelivery } from '../spi/index.ts'
 import { Poller, type PollerParts } from './poller.ts'
 import { ReadGuard } from './read-guard.ts'
@@ -83,6 +84,7 @@ const create = () => {
     },
     runtime,
     logger: SILENT_LOGGER,
+    metrics: NOOP_METRICS,
     dispatcher: {
       paused: false,
       queues: {

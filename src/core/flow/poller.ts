@@ -10,9 +10,11 @@
  * - Nothing is read that does not fit; nothing that was read and not sent is forgotten: the cursor goes back.
  * - It sleeps until the next row is due, wakes on a nudge and goes on at once while there is more.
  */
+import { CHANNELS, tell } from '../runtime/channels.ts'
 import { Signal } from '../runtime/signal.ts'
 import type {
   Logger,
+  Metrics,
   ReadRequest,
   ReadResult,
   Runtime,
@@ -41,6 +43,7 @@ export interface PollerParts {
   readonly store: Store
   readonly runtime: Runtime
   readonly logger: Logger
+  readonly metrics: Metrics
   readonly dispatcher: Dispatcher
   readonly lanes: Lanes
   readonly admission: Admission
@@ -178,7 +181,7 @@ export class Poller {
       if (request.sweep && request.sweepFrom === 0n)
         this.#mark.fullSweepEnded(endedAt, endedAt - startedAt, this.#options.tuning.pollIntervalMs)
       this.#mark.note(request.after, result, startedAt)
-      return await this.#admit(result, request, { readId, workerId, stillOurs })
+      return await this.#admit(result, request, { readId, readAt: endedAt, workerId, stillOurs })
     })
   }
 
@@ -219,7 +222,17 @@ export class Poller {
     const { store, runtime } = this.#parts
     const startedAt = runtime.monotonicNow()
     const result = await store.queue.read(request)
-    return { result, startedAt, endedAt: runtime.monotonicNow() }
+    const endedAt = runtime.monotonicNow()
+    this.#measure(result.due.length + result.fresh.length, endedAt - startedAt)
+    return { result, startedAt, endedAt }
+  }
+
+  #measure(rows: number, durationMs: number): void {
+    const { destination, metrics, logger } = this.#parts
+    metrics.observeRead(destination, rows, durationMs)
+    if (CHANNELS.read.hasSubscribers) tell('read', { destination, rows, durationMs })
+    if (rows > 0 && logger.isEnabled?.('debug') === true)
+      logger.log('debug', 'deliveries were found', { destination, rows, durationMs })
   }
 
   #shouldSweep(now: number): boolean {

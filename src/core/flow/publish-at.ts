@@ -86,8 +86,8 @@ export class PublishAt<E> {
       return ids
     }
     // A synchronous driver's own nested transactions are savepoints on the same handle that we cannot see.
-    const planned = stage.plan(prepared, 'doubtful', scope.budget)
-    return scope.insertSync(place.frame, () => stage.insertSync(executor, planned)).ids
+    const insert = () => stage.insertSync(executor, stage.plan(prepared, 'doubtful', scope.budget))
+    return scope.insertSync(place.frame, insert).ids
   }
 
   /** What these objects collected, in the order given; in calls of bounded size. */

@@ -9,7 +9,21 @@
  */
 import { UNROUTED } from '../model/delivery.ts'
 import { laneOf } from '../model/lane.ts'
-import type { InsertRequest, InsertResult, NewDelivery, NewEvent, Runtime, Store } from '../spi/index.ts'
+import { CHANNELS, tell } from '../runtime/channels.ts'
+import { NOOP_METRICS } from '../runtime/metrics.ts'
+import { withTrace } from '../runtime/tracing.ts'
+import type {
+  InsertRequest,
+  InsertResult,
+  Logger,
+  Metrics,
+  NewDelivery,
+  NewEvent,
+  PublishTrace,
+  Runtime,
+  Store,
+  Tracing,
+} from '../spi/index.ts'
 import type { HotDelivery, HotIntake } from './hot-intake.ts'
 import type { PreparedEvent, PreparedEvents } from './prepare.ts'
 
@@ -31,6 +45,8 @@ export interface PreparedPublish {
   readonly hot: readonly HotCandidate[]
   /** Some of it only the poller will find, so it should look once the rows are there. */
   readonly expectsRows: boolean
+  /** Ends with the insert. */
+  readonly trace: PublishTrace | null
 }
 
 export interface Published {
@@ -51,6 +67,9 @@ export interface PublishStage<E> {
 export interface PublishStageParts<Tx, E> {
   readonly store: Store<Tx, E>
   readonly runtime: Runtime
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly tracing: Tracing | null
   readonly intake: HotIntake
   readonly hotLeaseMs: number
   /** Writers of the same key take turns. */
@@ -59,7 +78,7 @@ export interface PublishStageParts<Tx, E> {
 }
 
 export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): PublishStage<E> => {
-  const { store, runtime, intake, hotLeaseMs, lockKeys, newId } = parts
+  const { store, runtime, metrics, logger, tracing, intake, hotLeaseMs, lockKeys, newId } = parts
 
   const plan: PublishStage<E>['plan'] = (prepared, observation, budget) => {
     const events: NewEvent[] = []
@@ -69,9 +88,10 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
     let token: string | null = null
     // Read before the statement is sent, so that our idea of the claim ends no later than the database's.
     const claimedUntil = runtime.monotonicNow() + hotLeaseMs
+    const trace = tracing?.publish(prepared.events.map(({ record }) => record)) ?? null
     for (const one of prepared.events) {
       const routes = intake.routes(one.record.type)
-      const event = newEvent(one, routes?.version ?? 0)
+      const event = newEvent(one, routes?.version ?? 0, trace)
       const lane = laneOf(event.key ?? event.id)
       events.push(event)
       for (const destination of routes?.destinations ?? [UNROUTED]) {
@@ -87,10 +107,41 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
       }
     }
     const request = { events, deliveries, hotLeaseMs, lockKeys }
-    return { ids: prepared.ids, request, hot, expectsRows: hot.length < deliveries.length }
+    return { ids: prepared.ids, request, hot, expectsRows: hot.length < deliveries.length, trace }
   }
 
-  const finish = (planned: PreparedPublish, { duplicates }: InsertResult): Published => {
+  /** Runs of the same type are counted together: nearly every call has one. */
+  const count = (events: readonly NewEvent[], isDuplicate: (id: string) => boolean): void => {
+    let type = ''
+    let run = 0
+    for (const event of events) {
+      if (isDuplicate(event.id)) continue
+      if (event.type !== type && run > 0) metrics.published(type, run)
+      run = event.type === type ? run + 1 : 1
+      type = event.type
+    }
+    if (run > 0) metrics.published(type, run)
+  }
+
+  const report = ({ request: { events } }: PreparedPublish, { duplicates }: InsertResult): void => {
+    if (metrics !== NOOP_METRICS) count(events, (id) => duplicates.has(id))
+    if (CHANNELS.publish.hasSubscribers) {
+      const stored = events.filter(({ id }) => !duplicates.has(id))
+      tell('publish', { events: stored.map(({ id, type }) => ({ id, type })) })
+    }
+    if (logger.isEnabled?.('debug') === true) {
+      logger.log('debug', 'events were stored; they are sent once their transaction commits', {
+        events: events.length - duplicates.size,
+        first: events[0]?.id,
+        type: events[0]?.type,
+      })
+    }
+  }
+
+  const finish = (planned: PreparedPublish, result: InsertResult): Published => {
+    const { duplicates } = result
+    planned.trace?.end()
+    report(planned, result)
     if (duplicates.size === 0) return planned
     return {
       ids: planned.ids.map((id) => duplicates.get(id) ?? id),
@@ -101,13 +152,31 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
 
   return {
     plan,
-    insert: async (executor, planned) => finish(planned, await store.insert(executor, planned.request)),
+    async insert(executor, planned) {
+      try {
+        return finish(planned, await store.insert(executor, planned.request))
+      } catch (error) {
+        planned.trace?.end(error)
+        throw error
+      }
+    },
     insertSync(executor, planned) {
-      if (store.insertSync === undefined) throw new TypeError(`${store.name} has no insertSync`)
-      return finish(planned, store.insertSync(executor, planned.request))
+      try {
+        if (store.insertSync === undefined) throw new TypeError(`${store.name} has no insertSync`)
+        return finish(planned, store.insertSync(executor, planned.request))
+      } catch (error) {
+        planned.trace?.end(error)
+        throw error
+      }
     },
   }
 }
 
-const newEvent = ({ record, idempotencyKey }: PreparedEvent, routesVersion: number): NewEvent =>
-  Object.freeze({ ...record, routesVersion, idempotencyKey })
+const newEvent = (
+  { record, idempotencyKey }: PreparedEvent,
+  routesVersion: number,
+  trace: PublishTrace | null,
+): NewEvent => {
+  const headers = trace === null ? record.headers : withTrace(record.headers, trace.headers)
+  return Object.freeze({ ...record, headers, routesVersion, idempotencyKey })
+}

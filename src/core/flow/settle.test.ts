@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createFakeRuntime } from '../../testing/fake-runtime.ts'
 import { ERROR_CODES, StoreError } from '../errors.ts'
 import { SILENT_LOGGER } from '../runtime/logger.ts'
+import { NOOP_METRICS } from '../runtime/metrics.ts'
 import type { Settlement, SettleRequest, Store } from '../spi/index.ts'
 import { type Settled, Settler } from './settle.ts'
 
@@ -14,7 +15,7 @@ const settle = async (...ids: readonly string[]): Promise<Record<string, Settled
     return { lost: given.filter((id) => id === 'lost'), promoted: [] }
   }
   const store = { capabilities: { parallelSettles: 1 }, queue: { settle: write } } as unknown as Store
-  const options = { historyLimit: 10, maxBuffered: 100, maxBatch: 100 }
+  const options = { historyLimit: 10, maxBuffered: 100, maxBatch: 100, metrics: NOOP_METRICS }
   const settler = new Settler(store, runtime, SILENT_LOGGER, options, () => undefined)
   const ended: Record<string, Settled> = {}
   for (const id of ids) {

@@ -10,13 +10,15 @@
  */
 
 import { StoreError } from '../errors.ts'
+import { CHANNELS, tell } from '../runtime/channels.ts'
 import { sleep } from '../runtime/signal.ts'
-import type { Logger, Runtime, Settlement, SettleResult, Store } from '../spi/index.ts'
+import type { Logger, Metrics, Runtime, Settlement, SettleResult, Store } from '../spi/index.ts'
 
 export interface SettlerOptions {
   readonly historyLimit: number
   readonly maxBuffered: number
   readonly maxBatch: number
+  readonly metrics: Metrics
 }
 
 /** What became of a settlement; `lost` means that the row belongs to somebody else by now. */
@@ -128,10 +130,13 @@ export class Settler {
     let delayMs = RETRY_MIN_MS
     while (!this.#abandoned) {
       try {
+        const startedAt = this.#runtime.monotonicNow()
         const result = await this.#settle(batch)
+        this.#measure(batch.length, result, this.#runtime.monotonicNow() - startedAt)
         this.#report(batch, result)
         return
       } catch (error) {
+        this.#options.metrics.settleFailed(1)
         const transient = error instanceof StoreError && error.transient
         if (!transient && batch.length > 1) {
           const middle = batch.length >> 1
@@ -170,6 +175,11 @@ export class Settler {
       promoteLimit: PROMOTE_LIMIT,
       workerName: this.#runtime.processName,
     })
+  }
+
+  #measure(count: number, { lost }: SettleResult, durationMs: number): void {
+    this.#options.metrics.observeSettle(count, durationMs)
+    if (CHANNELS.settle.hasSubscribers) tell('settle', { count, lost: lost.length, durationMs })
   }
 
   #report(batch: readonly Pending[], result: SettleResult): void {

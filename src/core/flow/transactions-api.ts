@@ -239,6 +239,9 @@ export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishi
       stage: createPublishStage({
         store,
         runtime,
+        logger,
+        metrics,
+        tracing: options.tracing,
         intake,
         hotLeaseMs: options.hotLeaseMs,
         lockKeys: options.keyOrder === 'locked',

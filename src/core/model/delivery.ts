@@ -71,6 +71,8 @@ export interface Delivery {
   readonly timed?: boolean
   /** Monotonic time of the commit; known on the hot path only. */
   readonly committedAt?: number
+  /** Monotonic time since which it could be sent; of what was read, where the store tells. */
+  readonly dueAt?: number | undefined
 }
 
 /** One failed attempt, as the bounded history keeps it. */

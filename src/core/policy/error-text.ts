@@ -1,8 +1,10 @@
 /**
  * Describes whatever was thrown within bounds, for the history of attempts and for logs. Errors come from code that
  * is not ours: getters may throw, proxies may lie, texts may be huge or unfit for a database column. Nothing in
- * here throws.
+ * here throws. Passwords in addresses and settings become `***`.
  */
+import { maskSecrets } from '../model/mask-secrets.ts'
+
 export interface DescribedError {
   readonly code?: string
   readonly message: string
@@ -69,7 +71,8 @@ function readCode(error: object): string | undefined {
 function describeChain(error: unknown, maxText: number): string {
   const parts: string[] = []
   for (const link of causesOf(error)) {
-    const part = describeOne(link).slice(0, maxText + 1)
+    // Twice as much as is kept, so that a password at the end is not cut in two before it is recognised.
+    const part = describeOne(link).slice(0, 2 * maxText + 1)
     if (!parts.some((earlier) => earlier.includes(part))) parts.push(part)
   }
   return parts.join('; caused by: ')
@@ -91,7 +94,8 @@ function describeOne(error: unknown): string {
 const COLOURS = /\p{Cc}\[[0-9;]{0,20}m/gu
 
 /** Databases reject U+0000, logs are forged by line breaks, terminals obey escapes: none of them gets in. */
-const toLine = (text: string): string => toWellFormed(text.replace(COLOURS, '').replace(/\p{Cc}+/gu, ' '))
+const toLine = (text: string): string =>
+  maskSecrets(toWellFormed(text.replace(COLOURS, '').replace(/\p{Cc}+/gu, ' ')))
 
 /** Cut before the patterns run, so that a stack of megabytes costs no more than one of kilobytes. */
 const toLines = (stack: string, maxText: number): string =>

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Metrics } from '../spi/index.ts'
 import { createJsonLogger, guardedLogger, SILENT_LOGGER } from './logger.ts'
@@ -139,5 +140,31 @@ describe('metrics', () => {
     guarded.hotDropped('a', 1)
     guarded.breakerState('a', 'open')
     expect(own.calls).toBe(2)
+  })
+})
+
+describe('a guarded logger', () => {
+  const given: (Readonly<Record<string, unknown>> | undefined)[] = []
+  const guarded = guardedLogger({ log: (_level, _message, fields) => void given.push(fields) })
+
+  it('passes on errors of the same class and code, with passwords masked and nothing else of theirs', () => {
+    const cause = new Error('at redis://:hunter2@cache')
+    const error = Object.assign(new TypeError('postgres://u:hunter2@db', { cause }), {
+      code: 'E1',
+      input: 'hunter2',
+    })
+    guarded.log('error', 'text', { error, text: 'password=hunter2', count: 5 })
+    const passed = given[0] as { readonly error: Error & { readonly code: string } }
+    expect(passed).toMatchObject({ text: 'password=***', count: 5 })
+    expect(passed.error).toBeInstanceOf(TypeError)
+    expect([passed.error.message, passed.error.code]).toEqual(['postgres://u:***@db', 'E1'])
+    expect(inspect(given, { depth: 9, showHidden: true })).not.toContain('hunter2')
+  })
+
+  it('tells what comes once a batch only to loggers that say they want it', () => {
+    expect(guarded.isEnabled?.('debug')).toBe(false)
+    expect(guarded.isEnabled?.('info')).toBe(true)
+    const wanting = createJsonLogger({ write: () => undefined, wallNow: () => 0, level: 'debug' })
+    expect(guardedLogger(wanting).isEnabled?.('debug')).toBe(true)
   })
 })

@@ -43,6 +43,23 @@ export interface Inspection {
   workers(): Promise<readonly WorkerView[]>
   /** Every lane of the registered destinations, or of one of them, and who has it. */
   lanes(query: { readonly destination?: string }): Promise<readonly LaneView[]>
+  /** The last `minutes` minutes that a maintainer recorded, this one included; by minute, then by destination. */
+  statistics(query: {
+    readonly destination?: string
+    readonly minutes: number
+  }): Promise<readonly MinuteStatistics[]>
+}
+
+/** One minute of one destination. What ended is what ended in it; the rest is how much there was when it was recorded. */
+export interface MinuteStatistics {
+  /** When the minute began. */
+  readonly minuteMs: number
+  readonly destination: string
+  readonly done: number
+  readonly discarded: number
+  readonly pending: number
+  readonly retry: number
+  readonly dead: number
 }
 
 export interface DeliveryQuery {

@@ -256,6 +256,11 @@ export interface StoredDelivery {
    */
   readonly behind: boolean
   readonly size: number
+  /**
+   * For how long it could have been sent already, by the database's clock: since its commit, or since it was due. Only
+   * for measuring; a store need not tell.
+   */
+  readonly dueForMs?: number
   /** Null when the event is missing or cannot be decoded; `problem` then says why. */
   readonly event: EventRecord | null
   readonly problem: string | null

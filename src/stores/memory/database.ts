@@ -6,7 +6,12 @@
 
 import { ERROR_CODES, InvalidOptionError, StoreError } from '../../core/errors.ts'
 import { type DeliveryStatus, refuseUnknown, UNROUTED } from '../../core/model/index.ts'
-import type { AttemptView, AuditEntry, RegisteredDestination } from '../../core/spi/index.ts'
+import type {
+  AttemptView,
+  AuditEntry,
+  MinuteStatistics,
+  RegisteredDestination,
+} from '../../core/spi/index.ts'
 import { KeyLocks } from './key-locks.ts'
 import { KeyQueue } from './key-queue.ts'
 import {
@@ -85,7 +90,8 @@ export class MemoryDatabase {
   readonly registry = new Map<string, RegistryEntry>()
   registryVersion = 0
   readonly audit: AuditEntry[] = []
-  readonly statistics = new Map<number, ReadonlyMap<string, Readonly<Record<DeliveryStatus, number>>>>()
+  /** By the minute, then by the destination. */
+  readonly statistics = new Map<number, Map<string, MinuteStatistics>>()
   /** In the order in which they began. */
   readonly open = new Set<OpenDraw>()
   /** What tests wrote with `tx.set`, as far as it is committed. */

@@ -145,6 +145,7 @@ export const memoryStore = (options: MemoryStoreOptions = {}): MemoryStore => {
       audit: step(inspect.audit),
       workers: step(inspect.workers),
       lanes: step(inspect.lanes),
+      statistics: step(inspect.statistics),
     },
     operations: {
       preview: step(operate.preview),

@@ -188,6 +188,7 @@ const inspectionRole = (database: MysqlDatabase, t: Tables): Inspection => ({
   audit: ({ limit }) => audit.readAudit(database, t, limit),
   workers: () => inspecting.workers(database, t),
   lanes: (query) => inspecting.lanes(database, t, query),
+  statistics: (query) => counting.readStatistics(database, t, query),
 })
 
 const operationsRole = (database: MysqlDatabase, t: Tables, newId: () => string): Operations => ({

@@ -161,6 +161,7 @@ const inspectionRole = (db: PostgresDatabase, t: PostgresTables): Inspection => 
   audit: ({ limit }) => readAudit(db, t, limit),
   workers: () => inspecting.workers(db, t),
   lanes: (query) => inspecting.lanes(db, t, query),
+  statistics: (query) => counting.readStatistics(db, t, query),
 })
 
 const operationsRole = (db: PostgresDatabase, t: PostgresTables): Operations => {

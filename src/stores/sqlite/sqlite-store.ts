@@ -195,6 +195,7 @@ const inspectionRole = (database: SqliteDatabase, t: Tables): Inspection => ({
   audit: ({ limit }) => database.read((c) => audit.readAudit(c, t, limit)),
   workers: () => database.read((c) => inspecting.workers(c, t)),
   lanes: (query) => database.read((c) => inspecting.lanes(c, t, query)),
+  statistics: (query) => database.read((c) => counting.readStatistics(c, t, query)),
 })
 
 const operationsRole = (database: SqliteDatabase, t: Tables): Operations => {

@@ -20,7 +20,13 @@ interface Layer {
 }
 
 /** Neither time, chance nor I/O in them, so the simulator need not replace them. */
-const HARMLESS_NODE = ['node:async_hooks', 'node:buffer', 'node:util', 'node:util/types'] as const
+const HARMLESS_NODE = [
+  'node:async_hooks',
+  'node:buffer',
+  'node:diagnostics_channel',
+  'node:util',
+  'node:util/types',
+] as const
 
 /** What a store sees of the core: doors, not rooms. */
 const CORE_FOR_STORES = ['src/core/model/index.ts', 'src/core/spi/index.ts', 'src/core/errors.ts'] as const
@@ -63,6 +69,9 @@ const LAW: readonly Layer[] = [
     node: HARMLESS_NODE,
     packages: ['@nestjs/common', '@nestjs/core'],
   },
+  // Exporters: they turn what the core tells into the words of others.
+  { of: 'src/prometheus', may: ['src/core'], node: HARMLESS_NODE },
+  { of: 'src/otel', may: ['src/core'], node: HARMLESS_NODE, packages: ['@opentelemetry/api'] },
   { of: 'src/testing', may: ['src/core', 'src/stores/memory'], node: 'any' },
 ]
 

@@ -81,6 +81,7 @@ export const pendingDuty = (store: Store, options: ResolvedOptions, metrics: Met
     for (const { destination, counts, oldestLagMs } of await store.inspection.counts()) {
       metrics.setPending(destination, counts.pending + counts.retry + counts.scheduled + counts.held)
       metrics.oldestLagMs(destination, oldestLagMs ?? 0)
+      metrics.setBacklog(destination, counts)
     }
     return false
   },

@@ -9,6 +9,7 @@ import type {
   DestinationCounts,
   EventDetail,
   LaneView,
+  MinuteStatistics,
   WorkerView,
 } from '../../../core/spi/index.ts'
 import type { DestinationQueue, MemoryDatabase } from '../database.ts'
@@ -171,4 +172,16 @@ export const lanes = (db: MemoryDatabase, { destination }: { destination?: strin
       return { destination: name, lane, workerId: owner, expiresInMs }
     })
   })
+}
+
+export const statistics = (
+  db: MemoryDatabase,
+  { destination, minutes }: { readonly destination?: string; readonly minutes: number },
+): readonly MinuteStatistics[] => {
+  const minute = Math.floor(db.now() / 60_000)
+  return [...db.statistics]
+    .filter(([one]) => one > minute - minutes)
+    .flatMap(([, known]) => [...known.values()])
+    .filter((one) => destination === undefined || one.destination === destination)
+    .sort((a, b) => a.minuteMs - b.minuteMs || (a.destination < b.destination ? -1 : 1))
 }

@@ -1,9 +1,11 @@
-import type { CleanupRequest, CleanupResult } from '../../../core/spi/index.ts'
+import type { CleanupRequest, CleanupResult, MinuteStatistics } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 import type { DeliveryRow } from '../rows.ts'
 import type { SortedList } from '../sorted-list.ts'
 
 const MINUTE_MS = 60_000
+/** Minutes that nobody recorded are made up for, as long as they are not longer ago than this. */
+const MOST_MINUTES = 60
 
 export const cleanup = (db: MemoryDatabase, request: CleanupRequest): CleanupResult => {
   const { doneOlderThanMs, deadOlderThanMs, dedupOlderThanMs, limit } = request
@@ -88,8 +90,31 @@ const removeWorkers = (db: MemoryDatabase, before: number): void => {
 
 export const recordStatistics = (db: MemoryDatabase, keepMinutes: number): void => {
   const minute = Math.floor(db.now() / MINUTE_MS)
-  db.statistics.set(minute, new Map([...db.queues].map(([name, { counts }]) => [name, { ...counts }])))
-  for (const old of db.statistics.keys()) if (old <= minute - keepMinutes) db.statistics.delete(old)
+  for (const old of db.statistics.keys()) if (old < minute - keepMinutes) db.statistics.delete(old)
+  // The last one went on after it was recorded, and those in between nobody recorded.
+  const last = Math.max(minute - MOST_MINUTES, ...[...db.statistics.keys()].filter((one) => one < minute))
+  for (const name of db.registry.keys()) {
+    const { pending, retry, dead } = db.queue(name).counts
+    for (let one = last; one <= minute; one += 1) {
+      const known = db.statistics.get(one) ?? new Map<string, MinuteStatistics>()
+      const before = known.get(name)
+      const done = Math.max(before?.done ?? 0, endedIn(db.ended.done, name, one))
+      const discarded = Math.max(before?.discarded ?? 0, endedIn(db.ended.discarded, name, one))
+      if (one < minute && before === undefined && done + discarded === 0) continue
+      const now = one < minute ? { pending: 0, retry: 0, dead: 0, ...before } : { pending, retry, dead }
+      known.set(name, { ...now, minuteMs: one * MINUTE_MS, destination: name, done, discarded })
+      db.statistics.set(one, known)
+    }
+  }
+}
+
+const endedIn = (rows: SortedList<DeliveryRow>, destination: string, minute: number): number => {
+  let count = 0
+  for (const row of rows.downFrom(({ endedAtMs }) => Math.floor((endedAtMs ?? 0) / MINUTE_MS) <= minute)) {
+    if (Math.floor((row.endedAtMs ?? 0) / MINUTE_MS) < minute) break
+    if (row.destination === destination) count += 1
+  }
+  return count
 }
 
 export const takeDuty = (db: MemoryDatabase, name: string, workerId: string): boolean => {

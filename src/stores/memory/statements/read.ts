@@ -186,6 +186,9 @@ const toStored = (db: MemoryDatabase, row: DeliveryRow): StoredDelivery => {
     holdsKey: row.holdsKey,
     behind: isBehind(db, row),
     size: row.size,
+    // A claim that ran out says nothing about when the row could be sent: that was at its commit.
+    dueForMs:
+      db.now() - (row.status === 'pending' && row.token !== null ? row.createdAtMs : row.availableAtMs),
     event,
     problem: event === null ? `event ${row.eventId} ${why}` : null,
   }

@@ -19,6 +19,7 @@ import {
   idList,
   inLanes,
   KEY,
+  msBetween,
   NOW,
   one,
   UNCLAIMED,
@@ -52,7 +53,10 @@ const DELIVERY_FIELDS =
   'd.id, d.seq, d.destination, d.run, d.lane, d.key, d.attempts, d.suspicions, d.status, d.token, d.holds_key, d.size'
 const DELIVERY_COLUMNS = DELIVERY_FIELDS.replaceAll('d.', '').replace('key', KEY)
 const FITS_AT = 13
-const EVENT_AT = 14
+const EVENT_AT = 15
+
+/** A claim that ran out says nothing about when the row could be sent: that was at its commit. */
+const DUE_FOR = msBetween('IF(d.status = 2 OR d.token IS NULL, d.available_at, d.created_at)', NOW)
 
 interface Bounds {
   readonly index: 'due' | 'fresh'
@@ -81,7 +85,7 @@ const counted = (t: Tables, { index, where, order, limit, recentSince }: Bounds)
  * a row that is too recent: it could be of the same key.
  */
 const bounded = (t: Tables, bounds: Bounds): string =>
-  `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, d.fits, ${EVENT_FIELDS}
+  `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, d.fits, ${DUE_FOR}, ${EVENT_FIELDS}
 FROM (SELECT y.*, ${bounds.fits} AS fits FROM (
     ${counted(t, bounds)}
   ) AS y) AS d LEFT JOIN ${t.events} AS e ON d.fits AND e.id = d.event_id
@@ -159,6 +163,7 @@ const decode = (row: Row): StoredDelivery => ({
   holdsKey: asNumber(row[10]) === 1,
   size: asNumber(row[11]),
   behind: asNumber(row[12]) === 1,
+  dueForMs: asNumber(row[14]),
   ...decodeEvent(row, EVENT_AT),
 })
 
@@ -209,7 +214,7 @@ export const readByIds = async (
 ): Promise<readonly StoredDelivery[]> => {
   if (ids.length === 0) return []
   const rows = await db.rows(
-    `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, 1, ${EVENT_FIELDS}
+    `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, 1, ${DUE_FOR}, ${EVENT_FIELDS}
 FROM ${t.deliveries} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id
 WHERE d.id IN (${idList(ids)}) AND d.destination = ? AND d.status = 0 AND ${UNCLAIMED}
 ORDER BY d.seq`,

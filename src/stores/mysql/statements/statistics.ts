@@ -1,9 +1,10 @@
 /** Per-minute figures for charts, and the duties that one worker at a time does. */
+import type { MinuteStatistics } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { MysqlDatabase } from '../database.ts'
 import { fenceExpired } from './lanes.ts'
-import { lockWorkers, NOW, one } from './sql-text.ts'
+import { asNumber, asText, lockWorkers, NOW, one } from './sql-text.ts'
 
 const MINUTE = `TIMESTAMPDIFF(MINUTE, '1970-01-01', ${NOW})`
 
@@ -42,6 +43,28 @@ export const recordStatistics = async (db: MysqlDatabase, t: Tables, keepMinutes
     recordUnfinished(t),
     one(`DELETE FROM ${t.stats} WHERE minute > 0 AND minute < ${MINUTE} - ?`, [keepMinutes]),
   ])
+}
+
+export const readStatistics = async (
+  db: MysqlDatabase,
+  t: Tables,
+  { destination, minutes }: { readonly destination?: string; readonly minutes: number },
+): Promise<readonly MinuteStatistics[]> => {
+  const only = destination === undefined ? '' : ' AND destination = ?'
+  const rows = await db.rows(
+    `SELECT minute, destination, done, discarded, pending, failed, dead FROM ${t.stats}
+WHERE minute > 0 AND minute > ${MINUTE} - ?${only} ORDER BY minute, destination`,
+    destination === undefined ? [minutes] : [minutes, destination],
+  )
+  return rows.map((row) => ({
+    minuteMs: asNumber(row[0]) * 60_000,
+    destination: asText(row[1]),
+    done: asNumber(row[2]),
+    discarded: asNumber(row[3]),
+    pending: asNumber(row[4]),
+    retry: asNumber(row[5]),
+    dead: asNumber(row[6]),
+  }))
 }
 
 export const takeDuty = async (

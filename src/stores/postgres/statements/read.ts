@@ -9,6 +9,7 @@ import type { PostgresTables } from '../tables.ts'
 import { decodeEvent, EVENT_FIELDS, NO_EVENT_FIELDS } from './event-row.ts'
 import {
   asBigInt,
+  asMs,
   asNumber,
   asNumberOrNull,
   asText,
@@ -62,14 +63,17 @@ const behind = (t: PostgresTables): string => `d.key IS NOT NULL AND (
 
 /** What is kept of a row between looking for it and sending it. */
 const ROW =
-  'id, event_id, seq, destination, run, lane, key, attempts, suspicions, token, holds_key, size, created_at'
+  'id, event_id, seq, destination, run, lane, key, attempts, suspicions, token, holds_key, size, created_at, available_at'
 
 /** Most rows have these values in common, and null costs least on the way. */
 const DELIVERY_FIELDS =
   'd.id, d.seq, NULLIF(d.run, 1), d.lane, d.key, NULLIF(d.attempts, 0), NULLIF(d.suspicions, 0), d.token, NULLIF(d.holds_key, false)'
 
-/** Where the event begins, behind kind, number, the delivery and `behind`. */
-const EVENT_AT = 12
+/** Where the event begins, behind kind, number, the delivery, `behind` and for how long it is due. */
+const EVENT_AT = 13
+
+/** A claim that ran out says nothing about when the row could be sent: that was at its commit. */
+const DUE_SINCE = 'CASE WHEN d.token IS NULL THEN d.available_at ELSE d.created_at END'
 
 /** What a row of the answer is about; the last are rows that did not fit, of which nothing else is said. */
 const KIND = { due: 0, fresh: 1, swept: 2, outlook: 3, more: 4 } as const
@@ -96,12 +100,19 @@ const part = (
   from: string,
   eventId: string,
   where = '',
+  dueFor = `(SELECT now FROM t) - ${DUE_SINCE}`,
 ): string =>
-  `SELECT ${kind}, ${number}, ${DELIVERY_FIELDS}, CASE WHEN ${behind(t)} THEN true END, ${EVENT_FIELDS}
+  `SELECT ${kind}, ${number}, ${DELIVERY_FIELDS}, CASE WHEN ${behind(t)} THEN true END, ${asMs(dueFor)}, ${EVENT_FIELDS}
 FROM ${from} AS d LEFT JOIN ${eventOf(t, eventId)} ON true${where}`
 
 /** Rows that do not fit come back without their event: they only say that there is more. */
-const boundedPart = (t: PostgresTables, kind: number, from: string, where = ''): string =>
+const boundedPart = (
+  t: PostgresTables,
+  kind: number,
+  from: string,
+  where?: string,
+  dueFor?: string,
+): string =>
   part(
     t,
     `CASE WHEN d.fits THEN ${kind} ELSE ${KIND.more} END`,
@@ -109,6 +120,7 @@ const boundedPart = (t: PostgresTables, kind: number, from: string, where = ''):
     from,
     'CASE WHEN d.fits THEN d.event_id END',
     where,
+    dueFor,
   )
 
 const earliest = (t: PostgresTables, where: string): string =>
@@ -147,7 +159,7 @@ due AS MATERIALIZED (
   SELECT *, n <= $5::int AND (total <= $6::bigint OR n = 1) AS fits FROM (
     SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total FROM (${first(
       t,
-      `${ROW}, available_at`,
+      ROW,
       'available_at',
       `destination = $1 AND status = 2 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}`,
       bound,
@@ -164,7 +176,7 @@ whole AS MATERIALIZED (
     coalesce(max(seq), $3::bigint) AS last
   FROM fresh
 )
-${boundedPart(t, KIND.due, 'due')}
+${boundedPart(t, KIND.due, 'due', '', '(SELECT now FROM t) - d.available_at')}
 UNION ALL
 ${part(t, String(KIND.fresh), 'NULL', 'fresh', 'd.event_id', ' WHERE (SELECT fits FROM whole)')}
 UNION ALL
@@ -179,7 +191,7 @@ ${boundedPart(
   ' WHERE NOT (SELECT fits FROM whole)',
 )}
 UNION ALL
-SELECT ${KIND.swept}, NULL, s.id, s.seq, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_EVENT_FIELDS}
+SELECT ${KIND.swept}, NULL, s.id, s.seq, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_EVENT_FIELDS}
 FROM (
   SELECT id, seq FROM ${t.deliveries}
   WHERE $9::bigint IS NOT NULL AND destination = $1 AND status = 0 AND seq > $9::bigint AND seq <= $3::bigint
@@ -193,7 +205,7 @@ SELECT ${KIND.outlook}, NULL, NULL, ${msBetween(
 )}, (SELECT 1 FROM ${t.deliveries} WHERE ${pending('(SELECT last FROM whole)')} ORDER BY seq LIMIT 1), NULL, pg_snapshot_xmin(pg_current_snapshot())::text,
   NULL, NULL, pg_snapshot_xmax(pg_current_snapshot())::text,
   ${existsBy('available_at', `${t.deliveries} WHERE destination = $1 AND status = 5 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}`)},
-  ${unroutedExists(t, 0, 'u.seq')} OR ${unroutedExists(t, 5, 'u.available_at')}, ${NO_EVENT_FIELDS}`
+  ${unroutedExists(t, 0, 'u.seq')} OR ${unroutedExists(t, 5, 'u.available_at')}, NULL, ${NO_EVENT_FIELDS}`
 
 /** Limits that are written into the text; the first covers what the core asks for by default. */
 const BOUNDS = [1_024, 16_384, 1_048_576] as const
@@ -207,7 +219,7 @@ const textFor = (limit: number): ((t: PostgresTables) => string) => {
 }
 
 const BY_IDS = sqlText(
-  (t) => `${part(t, String(KIND.fresh), 'NULL', t.deliveries, 'd.event_id')}
+  (t) => `${part(t, String(KIND.fresh), 'NULL', t.deliveries, 'd.event_id', '', `${NOW} - ${DUE_SINCE}`)}
 WHERE d.id = ANY($1::uuid[]) AND ${unindexed('d.destination')} = $2 AND ${PENDING} AND ${unclaimed(NOW)}
 ORDER BY d.seq`,
 )
@@ -230,6 +242,7 @@ const decode = (row: Row, destination: string, status: StoredDelivery['status'])
     holdsKey: isTrue(row[10]),
     size: decoded.event?.size ?? 0,
     behind: isTrue(row[11]),
+    dueForMs: asNumber(row[12]),
     event: decoded.event,
     problem: decoded.problem,
   } as StoredDelivery

@@ -1,8 +1,9 @@
 /** Per-minute figures for charts, and the duties that one worker at a time does. */
+import type { MinuteStatistics } from '../../../core/spi/index.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { fenceStatement } from './lanes.ts'
-import { aliveWorker, NOW, sqlText } from './sql-text.ts'
+import { aliveWorker, asMs, asNumber, asText, NOW, sqlText } from './sql-text.ts'
 import { sumUpStatement } from './totals.ts'
 
 /** What finished in a minute is there already; this adds what cannot be known later. */
@@ -32,6 +33,30 @@ export const recordStatistics = async (
     sumUpStatement(t),
   ])
 }
+
+/** What was not summed up yet is in several parts. */
+const MINUTES = sqlText(
+  (
+    t,
+  ) => `SELECT ${asMs('minute')}, destination, sum(done), sum(discarded), sum(pending), sum(failed), sum(dead) FROM ${t.stats}
+WHERE minute > timestamptz 'epoch' AND minute > date_trunc('minute', ${NOW}) - $1::int * interval '1 minute' AND ($2::text IS NULL OR destination = $2)
+GROUP BY minute, destination ORDER BY minute, destination`,
+)
+
+export const readStatistics = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  { destination, minutes }: { readonly destination?: string; readonly minutes: number },
+): Promise<readonly MinuteStatistics[]> =>
+  (await db.rows(MINUTES(t), [minutes, destination ?? null])).map((row) => ({
+    minuteMs: asNumber(row[0]),
+    destination: asText(row[1]),
+    done: asNumber(row[2]),
+    discarded: asNumber(row[3]),
+    pending: asNumber(row[4]),
+    retry: asNumber(row[5]),
+    dead: asNumber(row[6]),
+  }))
 
 /** Like a lane: one whose epoch is not the one of our snapshot was taken by somebody whom the snapshot may not know. */
 const DUTY = sqlText(

@@ -56,7 +56,10 @@ const behind = (t: Tables): string => `d.key IS NOT NULL AND (${heldBack(t)} OR 
 const DELIVERY_FIELDS =
   'd.id, d.seq, d.destination, d.run, d.lane, d.key, d.attempts, d.suspicions, d.status, d.token, d.holds_key, d.size'
 const DELIVERY_COLUMNS = DELIVERY_FIELDS.replaceAll('d.', '')
-const EVENT_AT = 14
+const EVENT_AT = 15
+
+/** A claim that ran out says nothing about when the row could be sent: that was at its commit. */
+const DUE_FOR = `${NOW} - CASE WHEN d.status = 2 OR d.token IS NULL THEN d.available_at ELSE d.created_at END`
 
 /**
  * Rows that do not fit come back without their event: they only say that there is more. Nor does what lies behind
@@ -66,7 +69,7 @@ const bounded = (
   t: Tables,
   order: string,
   where: string,
-): string => `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, d.fits, ${EVENT_FIELDS}
+): string => `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, d.fits, ${DUE_FOR}, ${EVENT_FIELDS}
 FROM (
   SELECT *, n <= ? AND (total <= ? OR n = ?) AND youngest <= ${NOW} - ? AS fits FROM (
     SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total, max(created_at) OVER w AS youngest FROM (
@@ -118,7 +121,7 @@ const OUTLOOK = sqlText(
 )
 
 const BY_IDS = sqlText(
-  (t) => `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, 1, ${EVENT_FIELDS}
+  (t) => `SELECT ${DELIVERY_FIELDS}, ${behind(t)}, 1, ${DUE_FOR}, ${EVENT_FIELDS}
 FROM ${t.deliveries} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id
 WHERE d.id IN ${IDS} AND d.destination = ? AND d.status = 0 AND ${UNCLAIMED}
 ORDER BY d.seq`,
@@ -138,6 +141,7 @@ const decode = (row: readonly unknown[]): StoredDelivery => ({
   holdsKey: asNumber(row[10]) === 1,
   size: asNumber(row[11]),
   behind: asNumber(row[12]) === 1,
+  dueForMs: asNumber(row[14]),
   ...decodeEvent(row, EVENT_AT),
 })
 

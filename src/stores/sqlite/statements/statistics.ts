@@ -1,8 +1,9 @@
 /** Per-minute figures for charts, and the duties that one worker at a time does. */
+import type { MinuteStatistics } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { fenceExpired, isWorkerAlive } from './lanes.ts'
-import { NOW, sqlText } from './sql-text.ts'
+import { asNumber, asText, NOW, sqlText } from './sql-text.ts'
 
 const MINUTE_MS = 60_000
 
@@ -44,6 +45,26 @@ export const recordStatistics = (c: SqliteConnection, t: Tables, keepMinutes: nu
   c.rows(UNFINISHED(t))
   c.rows(FORGET(t), [keepMinutes])
 }
+
+const MINUTES = sqlText(
+  (t) => `SELECT minute, destination, done, discarded, pending, failed, dead FROM ${t.stats}
+WHERE minute > 0 AND minute > ${THIS_MINUTE} - ? * ${MINUTE_MS} AND (? IS NULL OR destination = ?) ORDER BY minute, destination`,
+)
+
+export const readStatistics = (
+  c: SqliteConnection,
+  t: Tables,
+  { destination = null, minutes }: { readonly destination?: string | null; readonly minutes: number },
+): readonly MinuteStatistics[] =>
+  c.rows(MINUTES(t), [minutes, destination, destination]).map((row) => ({
+    minuteMs: asNumber(row[0]),
+    destination: asText(row[1]),
+    done: asNumber(row[2]),
+    discarded: asNumber(row[3]),
+    pending: asNumber(row[4]),
+    retry: asNumber(row[5]),
+    dead: asNumber(row[6]),
+  }))
 
 const DUTY = sqlText(
   (t) => `INSERT INTO ${t.lanes} (destination, lane, worker_id) VALUES (?, -1, ?)

@@ -212,6 +212,29 @@ export const maintenanceTopic: Topic = {
       await t.store.maintenance.recordStatistics(2)
     },
 
+    'statistics of the last minutes are there for charts': async (t) => {
+      const me = await t.worker()
+      await t.declare('alpha')
+      const [done, dead, retry] = await t.publishMany(4)
+      await t.done(done!, me.right)
+      await t.dead(dead!, me.right)
+      await t.retry(retry!, me.right)
+      await t.store.maintenance.recordStatistics(10)
+      const { destination } = done!.delivery
+      const minutes = await t.store.inspection.statistics({ destination, minutes: 2 })
+      // A minute may end in between, so what ended is in one of two.
+      assert.equal(
+        minutes.reduce((sum, one) => sum + one.done, 0),
+        1,
+      )
+      const last = minutes.at(-1)
+      assert.deepEqual([last?.pending, last?.retry, last?.dead], [1, 1, 1])
+      assert.equal((last?.minuteMs ?? 1) % 60_000, 0)
+      assert.deepEqual(await t.store.inspection.statistics({ destination: 'nobody', minutes: 2 }), [])
+      const all = await t.store.inspection.statistics({ minutes: 2 })
+      assert.ok(all.some((one) => one.destination === destination))
+    },
+
     'a duty is held by one live worker at a time': async (t) => {
       const [me, other] = [await t.worker(), await t.worker()]
       const { maintenance } = t.store
