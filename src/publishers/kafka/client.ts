@@ -88,6 +88,10 @@ export const failureOf = (code: number, detail: string | null | undefined): Erro
 
 const everyError = (error: KafkaError): KafkaError[] => [error, ...(error.errors ?? []).flatMap(everyError)]
 
+/** The connection was gone before there was an answer. */
+export const isClosed = (thrown: unknown): boolean =>
+  everyError(thrown as KafkaError).some(({ code }) => code === 'PLT_KFK_NETWORK')
+
 /** What became of each place, as far as the brokers said; those without an answer are absent. */
 export const answersIn = (thrown: unknown): ReadonlyMap<string, PartitionAnswer> => {
   const answers = new Map<string, PartitionAnswer>()

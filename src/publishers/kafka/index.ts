@@ -196,14 +196,18 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     name: 'Kafka',
     maxBatch: 1_000,
     orderedPrefix: true,
-    open: async () => new Session(await loadPeer<KafkaModule>('@platformatic/kafka'), settings),
+    open: async (broken) => new Session(await loadPeer<KafkaModule>('@platformatic/kafka'), settings, broken),
     end: (session) => session.end(),
-    send: (session, deliveries, { signal }) =>
+    send: (session, deliveries, { signal, answered }) =>
       session.inTurn(async () => {
         signal.throwIfAborted()
         const shipment = await prepare(session, deliveries)
         if (transactionalId === undefined) await shipment.run(session, signal)
         else await transact(session, shipment, signal)
+        if (shipment.lost) {
+          for (const [at, result] of shipment.results.entries()) answered[at] = result ?? undefined
+          session.lose()
+        }
         return shipment.results as SendResult[]
       }),
   })

@@ -9,14 +9,21 @@ const nothing = (): void => undefined
 export class Session {
   readonly #module: KafkaModule
   readonly #settings: object
+  readonly #broken: () => void
   #producer: Producer | null = null
   #last: Promise<unknown> = Promise.resolve()
   #turns = new Map<string, number>()
   #ended = false
 
-  constructor(module: KafkaModule, settings: object) {
+  /** `broken` is told when a connection was closed while something was under way. */
+  constructor(module: KafkaModule, settings: object, broken: () => void) {
     this.#module = module
     this.#settings = settings
+    this.#broken = broken
+  }
+
+  lose(): void {
+    this.#broken()
   }
 
   get producer(): Producer {
