@@ -4,7 +4,7 @@
  * partition, as Kafka's own clients do it.
  */
 import zlib from 'node:zlib'
-import { InvalidOptionError, PermanentError } from '../../core/errors.ts'
+import { InvalidOptionError, OutageError, PermanentError } from '../../core/errors.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
 import { brokerPublisher } from '../shared/broker.ts'
 import { checkOptions } from '../shared/check-options.ts'
@@ -47,6 +47,9 @@ const HEADER_OVERHEAD = 10
 
 /** A leader that has moved is noticed at once, by the answer; this is for partitions that were added. */
 const METADATA_MAX_AGE_MS = 60_000
+/** So long after connecting, a topic that was there and is not means that the broker has just begun. */
+const BEGINNING_MS = 30_000
+const MAX_KNOWN = 10_000
 const TRANSACTION_RETRIES = 100
 const TRANSACTION_RETRY_MS = 20
 
@@ -119,6 +122,17 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     ...(tls === false ? {} : { tls: tls === true ? {} : tls }),
   }
 
+  /** Topics that were there once. A broker that has just begun does not know of all of them yet. */
+  const known = new Set<string>()
+
+  const judgedTopic = (session: Session, topic: string, error: unknown): Error => {
+    const failure = topicFailure(error)
+    if (failure === null) throw outageOf(error)
+    return known.has(topic) && session.ageMs < BEGINNING_MS
+      ? new OutageError(`topic ${topic} was there, and is not known to the broker yet`, { cause: error })
+      : failure
+  }
+
   /** How many partitions each topic has, or why it cannot be sent to. */
   const askTopics = async (
     session: Session,
@@ -129,14 +143,11 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     const ask = async (topic: string): Promise<void> => {
       try {
         const { topics } = await session.producer.metadata({ topics: [topic] })
-        found.set(
-          topic,
-          topics.get(topic)?.partitionsCount ?? new Error(`nothing is known of topic ${topic}`),
-        )
+        const count = topics.get(topic)?.partitionsCount
+        found.set(topic, count ?? new Error(`nothing is known of topic ${topic}`))
+        if (known.size < MAX_KNOWN) known.add(topic)
       } catch (error) {
-        const failure = topicFailure(error)
-        if (failure === null) throw outageOf(error)
-        found.set(topic, failure)
+        found.set(topic, judgedTopic(session, topic, error))
       }
     }
     await Promise.all(Array.from(new Set(deliveries.map(({ topic }) => topic)), ask))

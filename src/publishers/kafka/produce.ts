@@ -7,12 +7,12 @@ import type { SendResult } from '../../core/spi/index.ts'
 import { behind, failed, SENT } from '../shared/results.ts'
 import {
   answersIn,
-  failureOf,
   isClosed,
   isRefusal,
   type KafkaMessage,
   outageOf,
   placeOf,
+  recordFailure,
   type Sending,
 } from './client.ts'
 import type { Session } from './session.ts'
@@ -146,7 +146,7 @@ export class Shipment {
           ? failed(outageOf(thrown))
           : code === 0
             ? SENT
-            : failed(failureOf(code ?? 0, answer.errorMessage))
+            : failed(recordFailure(code ?? 0, answer.errorMessage))
       for (const at of members) this.#note(at, result)
     }
   }

@@ -14,12 +14,17 @@ export class Session {
   #last: Promise<unknown> = Promise.resolve()
   #turns = new Map<string, number>()
   #ended = false
+  readonly #openedAt = performance.now()
 
   /** `broken` is told when a connection was closed while something was under way. */
   constructor(module: KafkaModule, settings: object, broken: () => void) {
     this.#module = module
     this.#settings = settings
     this.#broken = broken
+  }
+
+  get ageMs(): number {
+    return performance.now() - this.#openedAt
   }
 
   lose(): void {
