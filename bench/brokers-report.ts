@@ -6,13 +6,12 @@ import { shown, type Table } from './tables.ts'
 
 const DASH = '–'
 
-export const BROKER_LABELS: Readonly<Record<string, string>> = {
+const BROKER_LABELS: Readonly<Record<string, string>> = {
   kafka: 'Apache Kafka',
   rabbitmq: 'RabbitMQ',
   redis: 'Redis Streams',
   nats: 'NATS JetStream',
   mqtt: 'MQTT 5 (Mosquitto)',
-  file: 'file',
 }
 
 const labelOf = (name: string): string => BROKER_LABELS[name] ?? name
@@ -72,6 +71,6 @@ export const aboutBrokers = (result: BrokersResult): string => {
     `- Machine: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGiB} GiB, ${machine.os}; servers and clients share it.`,
     `- PostgreSQL: ${server.join(', ')}.`,
     `- Node ${result.node}; ${clients.join(', ')}.`,
-    `- ${settings.rounds} rounds in turns, payloads of ${settings.payloadBytes} bytes with ${count(settings.keys)} keys. Posthaste with its defaults, ${settings.concurrency} batches of ${settings.batchSize} at a time; clients with ${settings.window} messages under way.`,
+    `- ${settings.rounds} rounds in turns, payloads of ${settings.payloadBytes} bytes with ${count(settings.keys)} keys. Posthaste with reads of 500 and ${settings.concurrency} batches of ${settings.batchSize} at a time; clients with ${settings.window} messages under way.`,
   ].join('\n')
 }

@@ -11,14 +11,13 @@ import type { BrokersResult } from './brokers/result.ts'
 import { brokersTable } from './brokers-report.ts'
 import { tableOf } from './show.ts'
 
-/** By carrier; a file has no server. */
+/** By carrier. */
 const SERVICES = {
   kafka: 'kafka',
   rabbitmq: 'rabbitmq',
   redis: 'redis',
   nats: 'nats',
   mqtt: 'mosquitto',
-  file: null,
 } as const
 type Name = keyof typeof SERVICES
 const NAMES = Object.keys(SERVICES) as Name[]
@@ -80,14 +79,8 @@ const parse = () => {
 }
 
 const urlsOf = async (names: readonly Name[]): Promise<Record<string, string>> => {
-  const services = names.flatMap((name) => SERVICES[name] ?? [])
-  const urls = await serviceUrls(services)
-  return Object.fromEntries(
-    names.map((name) => {
-      const service = SERVICES[name]
-      return [name, service === null ? '' : urls[service]]
-    }),
-  )
+  const urls = await serviceUrls(names.map((name) => SERVICES[name]))
+  return Object.fromEntries(names.map((name) => [name, urls[SERVICES[name]]]))
 }
 
 const main = async (): Promise<number> => {

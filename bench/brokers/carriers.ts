@@ -26,16 +26,14 @@ export interface Place {
 
 export interface Carrier {
   readonly name: string
-  /** Of `npm run services`; null for a file. */
-  readonly service: string | null
   /** The package of the client. */
   readonly client: string
   open(url: string): Promise<Place>
 }
 
-/** As many messages as four batches of a hundred. */
-export const WINDOW = 400
-export const KAFKA_BATCH = 400
+/** As many as in four batches of 500. */
+export const WINDOW = 2_000
+export const KAFKA_BATCH = 1_000
 
 export const newName = (): string => `bench_${randomBytes(6).toString('hex')}`
 

@@ -8,8 +8,9 @@ import { postgresStore } from '../../src/stores/postgres/index.ts'
 import type { BenchDatabase } from '../peers/database.ts'
 import { EVENT_TYPE, payloadOf } from '../peers/payload.ts'
 
-/** The defaults, named because the page shows them. */
-export const DESTINATION = { concurrency: 4, batchSize: 100 } as const
+/** As in `npm run bench`; the rest are the defaults. */
+export const DESTINATION = { concurrency: 4, batchSize: 500 } as const
+const SETTINGS = { pollBatchSize: 500, coldQueueCapacity: 2_000 } as const
 /** Enough for a key to be free when it comes again. */
 export const KEYS = 5_000
 const PER_STATEMENT = 500
@@ -78,6 +79,7 @@ export const drain = async (
     createOutbox({
       store: postgresStore({ connectionString: database.url }),
       destinations: { [NAME]: { to: counted, events: ['*'], topic, ...DESTINATION } },
+      ...SETTINGS,
       ...more,
     })
   const [worker, writer] = [open({}), open({ serve: [] })]

@@ -6,7 +6,6 @@ const PARTITIONS = 3
 
 export const kafka: Carrier = {
   name: 'kafka',
-  service: 'kafka',
   client: '@platformatic/kafka',
   async open(url) {
     const { host, username, password } = new URL(url)

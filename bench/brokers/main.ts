@@ -9,7 +9,6 @@ import { EVENT_TYPE, payloadOf } from '../peers/payload.ts'
 import { Series } from '../peers/series.ts'
 import { type Carrier, type RawMessage, WINDOW } from './carriers.ts'
 import { DESTINATION, drain, KEYS, keyOf, migrate, nowhere } from './drain.ts'
-import { file } from './file.ts'
 import { kafka } from './kafka.ts'
 import { mqtt } from './mqtt.ts'
 import { nats } from './nats.ts'
@@ -26,7 +25,7 @@ export interface Settings {
   readonly events: number
 }
 
-const CARRIERS: readonly Carrier[] = [kafka, rabbitmq, redis, nats, mqtt, file]
+const CARRIERS: readonly Carrier[] = [kafka, rabbitmq, redis, nats, mqtt]
 /** Of the client alone. */
 const TARGET = 0.5
 
@@ -92,7 +91,6 @@ const measureOurs = async (
 }
 
 const clientOf = ({ client }: Carrier): string => {
-  if (client.startsWith('node:')) return client
   const path = join(ROOT, 'node_modules', client, 'package.json')
   return `${client} ${(JSON.parse(readFileSync(path, 'utf8')) as { version: string }).version}`
 }

@@ -4,7 +4,6 @@ import { type Carrier, newName, type RawMessage, windowed } from './carriers.ts'
 
 export const mqtt: Carrier = {
   name: 'mqtt',
-  service: 'mosquitto',
   client: 'mqtt',
   async open(url) {
     const topic = newName()

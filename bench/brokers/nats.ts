@@ -5,7 +5,6 @@ import { type Carrier, newName, type RawMessage, windowed } from './carriers.ts'
 
 export const nats: Carrier = {
   name: 'nats',
-  service: 'nats',
   client: '@nats-io/jetstream',
   async open(url) {
     const { host, username, password } = new URL(url)

@@ -4,7 +4,6 @@ import { type Carrier, newName, type RawMessage, windowed } from './carriers.ts'
 
 export const rabbitmq: Carrier = {
   name: 'rabbitmq',
-  service: 'rabbitmq',
   client: 'amqplib',
   async open(url) {
     const topic = newName()

@@ -4,7 +4,6 @@ import { type Carrier, newName, type RawMessage, windowed } from './carriers.ts'
 
 export const redis: Carrier = {
   name: 'redis',
-  service: 'redis',
   client: 'redis',
   async open(url) {
     const topic = newName()

@@ -13,7 +13,7 @@ import { loadPeer } from '../shared/peer.ts'
 import { failed } from '../shared/results.ts'
 import { type KafkaModule, outageOf, topicFailure } from './client.ts'
 import { type Parcel, Shipment } from './produce.ts'
-import { Session } from './session.ts'
+import { Session, type Waiting } from './session.ts'
 
 export interface KafkaPublisherOptions extends FormatOptions {
   /** `host:port`, one or several of a cluster. */
@@ -40,6 +40,8 @@ export interface KafkaPublisherOptions extends FormatOptions {
   /** How long an answer may take, in ms. Default 10,000; 1 to 300,000. */
   readonly requestTimeoutMs?: number
 }
+
+type KafkaSession = Session<readonly SendResult[]>
 
 /** Lengths and numbers beside the texts of a record, and of each header. */
 const RECORD_OVERHEAD = 96
@@ -125,7 +127,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
   /** Topics that were there once. A broker that has just begun does not know of all of them yet. */
   const known = new Set<string>()
 
-  const judgedTopic = (session: Session, topic: string, error: unknown): Error => {
+  const judgedTopic = (session: KafkaSession, topic: string, error: unknown): Error => {
     const failure = topicFailure(error)
     if (failure === null) throw outageOf(error)
     return known.has(topic) && session.ageMs < BEGINNING_MS
@@ -135,7 +137,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
 
   /** How many partitions each topic has, or why it cannot be sent to. */
   const askTopics = async (
-    session: Session,
+    session: KafkaSession,
     deliveries: readonly OutgoingDelivery[],
   ): Promise<ReadonlyMap<string, number | Error>> => {
     const found = new Map<string, number | Error>()
@@ -155,7 +157,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
   }
 
   const parcelOf = (
-    session: Session,
+    session: KafkaSession,
     delivery: OutgoingDelivery,
     topics: Awaited<ReturnType<typeof askTopics>>,
   ): Parcel | Error => {
@@ -172,7 +174,10 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     return { message: { topic, partition, key, value, headers }, key: event.key, bytes }
   }
 
-  const prepare = async (session: Session, deliveries: readonly OutgoingDelivery[]): Promise<Shipment> => {
+  const prepare = async (
+    session: KafkaSession,
+    deliveries: readonly OutgoingDelivery[],
+  ): Promise<Shipment> => {
     const topics = await askTopics(session, deliveries)
     const parcels = deliveries.map((delivery) => parcelOf(session, delivery, topics))
     return new Shipment(
@@ -184,7 +189,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
   }
 
   /** All of it or nothing; without the ones that are refused, as often as there are such. */
-  const transact = async (session: Session, shipment: Shipment, signal: AbortSignal): Promise<void> => {
+  const transact = async (session: KafkaSession, shipment: Shipment, signal: AbortSignal): Promise<void> => {
     while (shipment.results.includes(null)) {
       try {
         const transaction = await session.producer.beginTransaction()
@@ -203,23 +208,37 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     }
   }
 
-  return brokerPublisher<Session>({
+  /** Those that waited together are sent together; each gets its own part of what became of them. */
+  const ship = async (
+    session: KafkaSession,
+    together: readonly Waiting[],
+  ): Promise<readonly (readonly SendResult[])[]> => {
+    const signal = AbortSignal.any(together.map(({ context }) => context.signal))
+    signal.throwIfAborted()
+    const shipment = await prepare(
+      session,
+      together.flatMap(({ deliveries }) => deliveries),
+    )
+    if (transactionalId === undefined) await shipment.run(session, signal)
+    else await transact(session, shipment, signal)
+    let from = 0
+    const parts = together.map(({ deliveries, context }) => {
+      const part = shipment.results.slice(from, from + deliveries.length)
+      from += deliveries.length
+      if (shipment.lost) for (const [at, result] of part.entries()) context.answered[at] = result ?? undefined
+      return part as SendResult[]
+    })
+    if (shipment.lost) session.lose()
+    return parts
+  }
+
+  return brokerPublisher<KafkaSession>({
     name: 'Kafka',
     maxBatch: 1_000,
     orderedPrefix: true,
-    open: async (broken) => new Session(await loadPeer<KafkaModule>('@platformatic/kafka'), settings, broken),
+    open: async (broken) =>
+      new Session(await loadPeer<KafkaModule>('@platformatic/kafka'), settings, ship, broken),
     end: (session) => session.end(),
-    send: (session, deliveries, { signal, answered }) =>
-      session.inTurn(async () => {
-        signal.throwIfAborted()
-        const shipment = await prepare(session, deliveries)
-        if (transactionalId === undefined) await shipment.run(session, signal)
-        else await transact(session, shipment, signal)
-        if (shipment.lost) {
-          for (const [at, result] of shipment.results.entries()) answered[at] = result ?? undefined
-          session.lose()
-        }
-        return shipment.results as SendResult[]
-      }),
+    send: (session, deliveries, context) => session.inTurn({ deliveries, context }),
   })
 }

@@ -15,13 +15,17 @@ import {
   recordFailure,
   type Sending,
 } from './client.ts'
-import type { Session } from './session.ts'
 
 export interface Parcel {
   readonly message: KafkaMessage
   /** Null: order does not matter. */
   readonly key: string | null
   readonly bytes: number
+}
+
+interface Producing {
+  readonly producer: Sending
+  renew(): void
 }
 
 /** Brokers refuse requests above 100 MB, and all of it is in memory at once. */
@@ -53,7 +57,7 @@ export class Shipment {
   }
 
   /** Sends all that have no result yet. */
-  async run(session: Session, signal: AbortSignal): Promise<void> {
+  async run(session: Producing, signal: AbortSignal): Promise<void> {
     for (let round = this.#nextRound(); round.length > 0 && !this.lost; round = this.#nextRound()) {
       signal.throwIfAborted()
       if (!(await this.#send(round, session.producer))) session.renew()
