@@ -121,8 +121,17 @@ describe('rabbitmq in particular', () => {
     const publisher = t.open()
     await t.sends(publisher, [t.delivery()])
     written.mockClear()
-    // The broker reads nothing any more, and says so only when something comes.
     await setFull(true)
+    // Somebody else hears that the broker reads nothing any more; to each it says so only when something comes.
+    let isFull = false
+    connection.once('blocked', () => {
+      isFull = true
+    })
+    const channel = await connection.createChannel()
+    while (!isFull) {
+      channel.publish('', 'nobody', Buffer.from('?'))
+      await sleep(20)
+    }
     const total = 400
     const data = JSON.stringify('x'.repeat(200_000))
     const sending = t.send(
