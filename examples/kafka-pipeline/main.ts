@@ -14,7 +14,10 @@ const consuming = consume(async (message) => {
   console.log(`${isNew ? 'Invoice for' : 'Seen before:'} ${message.order.item}`)
   handled += 1
   // Everything has arrived once: now the first one comes again.
-  if (handled === 3) await outbox.operator.replay({ eventIds: [lamp] })
+  if (handled === 3) {
+    await outbox.flush()
+    await outbox.operator.replay({ eventIds: [lamp] })
+  }
   return handled === 4 ? 'enough' : 'more'
 })
 await consuming
