@@ -8,7 +8,7 @@ import { heading, ROOT, run } from '../scripts/run.ts'
 import { serviceUrls } from '../scripts/services/index.ts'
 import type { Settings } from './brokers/main.ts'
 import type { BrokersResult } from './brokers/result.ts'
-import { brokersTable } from './brokers-report.ts'
+import { brokersTables } from './brokers-report.ts'
 import { tableOf } from './show.ts'
 
 /** By carrier. */
@@ -110,8 +110,7 @@ const main = async (): Promise<number> => {
   if (code !== 0 || !existsSync(file)) return 1
   const result = JSON.parse(readFileSync(file, 'utf8')) as BrokersResult
   heading('Figures')
-  const { head, rows } = brokersTable(result)
-  console.log(tableOf([head, ...rows]))
+  for (const { head, rows } of brokersTables(result)) console.log(`${tableOf([head, ...rows])}\n`)
   for (const failure of result.failures) console.log(`FAILED  ${failure}`)
   if (result.failures.length > 0) return 1
   return values.strict === true && Object.values(result.brokers).some(({ met }) => !met) ? 1 : 0

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ROOT } from '../scripts/run.ts'
 import type { BrokersResult } from './brokers/result.ts'
-import { aboutBrokers, brokersPlot, brokersTable } from './brokers-report.ts'
+import { aboutBrokers, brokersPlot, brokersTables } from './brokers-report.ts'
 import type { BenchResult } from './peers/result.ts'
 import { SUBJECT_NAMES } from './peers/subject.ts'
 import { type Plot, plotsOf } from './plots.ts'
@@ -76,7 +76,7 @@ const sectionOf = (result: BenchResult | BrokersResult): Section => {
       marks: MARKS.brokers,
       about: [aboutBrokers(result)],
       plots: [brokersPlot(result)],
-      tables: [brokersTable(result)],
+      tables: brokersTables(result),
     }
   return {
     marks: MARKS.peers,

@@ -31,6 +31,22 @@ export interface Carrier {
   open(url: string): Promise<Place>
 }
 
+export interface Measured {
+  readonly perSecond: number
+  /** Processor time of this process per event, in microseconds. */
+  readonly cpuMicros: number
+}
+
+export const measured = async (events: number, work: () => Promise<unknown>): Promise<Measured> => {
+  const [startedAt, before] = [performance.now(), process.cpuUsage()]
+  await work()
+  const { user, system } = process.cpuUsage(before)
+  return {
+    perSecond: (events * 1_000) / (performance.now() - startedAt),
+    cpuMicros: (user + system) / events,
+  }
+}
+
 /** As many as in four batches of 500. */
 export const WINDOW = 2_000
 export const KAFKA_BATCH = 1_000

@@ -7,6 +7,7 @@ import { createOutbox, type Publisher } from '../../src/index.ts'
 import { postgresStore } from '../../src/stores/postgres/index.ts'
 import type { BenchDatabase } from '../peers/database.ts'
 import { EVENT_TYPE, payloadOf } from '../peers/payload.ts'
+import { type Measured, measured } from './carriers.ts'
 
 /** As in `npm run bench`; the rest are the defaults. */
 export const DESTINATION = { concurrency: 4, batchSize: 500 } as const
@@ -66,13 +67,12 @@ export const migrate = async ({ url }: BenchDatabase): Promise<void> => {
   await outbox.close()
 }
 
-/** Events per second. */
 export const drain = async (
   database: BenchDatabase,
   publisher: Publisher,
   topic: string,
   events: number,
-): Promise<number> => {
+): Promise<Measured> => {
   await reset(database)
   const { counted, sent } = counting(publisher)
   const open = (more: object) =>
@@ -105,10 +105,10 @@ export const drain = async (
     await publish(1)
     await until(async () => sent() >= 1 && (await settled()), 'the first one did not arrive')
     await publish(events)
-    const startedAt = performance.now()
-    await until(() => sent() > events, `${sent()} of ${events} were sent`)
-    await until(settled, 'some were never settled')
-    return (events * 1_000) / (performance.now() - startedAt)
+    return await measured(events, async () => {
+      await until(() => sent() > events, `not all of ${events} were sent`)
+      await until(settled, 'some were never settled')
+    })
   } finally {
     await worker.close()
     await writer.close()

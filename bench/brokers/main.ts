@@ -7,7 +7,7 @@ import { machine } from '../machine.ts'
 import { type BenchDatabase, createDatabase } from '../peers/database.ts'
 import { EVENT_TYPE, payloadOf } from '../peers/payload.ts'
 import { Series } from '../peers/series.ts'
-import { type Carrier, type RawMessage, WINDOW } from './carriers.ts'
+import { type Carrier, type Measured, measured, type RawMessage, WINDOW } from './carriers.ts'
 import { DESTINATION, drain, KEYS, keyOf, migrate, nowhere } from './drain.ts'
 import { kafka } from './kafka.ts'
 import { mqtt } from './mqtt.ts'
@@ -61,15 +61,13 @@ const measureRaw = async (
   carrier: Carrier,
   url: string,
   messages: readonly RawMessage[],
-): Promise<number> => {
+): Promise<Measured> => {
   const place = await carrier.open(url)
   const raw = await place.raw()
   try {
     const [first, ...others] = messages
     await raw.send([first as RawMessage])
-    const startedAt = performance.now()
-    await raw.send(others)
-    return (others.length * 1_000) / (performance.now() - startedAt)
+    return await measured(others.length, () => raw.send(others))
   } finally {
     await raw.close()
     await place.remove()
@@ -81,7 +79,7 @@ const measureOurs = async (
   carrier: Carrier,
   url: string,
   events: number,
-): Promise<number> => {
+): Promise<Measured> => {
   const place = await carrier.open(url)
   try {
     return await drain(database, place.publisher(), place.topic, events)
@@ -99,7 +97,17 @@ const figuresOf = (series: Series, carrier: Carrier): BrokerFigures => {
   const [posthaste, raw] = [series.figure(`${carrier.name}/posthaste`), series.figure(`${carrier.name}/raw`)]
   const both = posthaste.median !== null && raw.median !== null
   const ratio = both ? Number(((posthaste.median ?? 0) / (raw.median ?? 1)).toFixed(2)) : null
-  return { client: clientOf(carrier), posthaste, raw, ratio, met: ratio !== null && ratio >= TARGET }
+  return {
+    client: clientOf(carrier),
+    posthaste,
+    raw,
+    ratio,
+    met: ratio !== null && ratio >= TARGET,
+    cpuMicros: {
+      posthaste: series.figure(`${carrier.name}/posthaste/cpu`),
+      raw: series.figure(`${carrier.name}/raw/cpu`),
+    },
+  }
 }
 
 const measure = async ({ command, postgres, urls, rounds, events }: Settings): Promise<BrokersResult> => {
@@ -107,11 +115,13 @@ const measure = async ({ command, postgres, urls, rounds, events }: Settings): P
   const series = new Series()
   const failures: string[] = []
   const carriers = CARRIERS.filter(({ name }) => urls[name] !== undefined)
-  const note = async (path: string, work: () => Promise<number>): Promise<void> => {
+  const note = async (path: string, work: () => Promise<Measured>): Promise<void> => {
     try {
-      const rate = await work()
-      series.add(path, rate)
-      console.log(`  ${path.padEnd(24)} ${Math.round(rate).toLocaleString('en-US').padStart(8)} /s`)
+      const { perSecond, cpuMicros } = await work()
+      series.add(path, perSecond)
+      series.add(`${path}/cpu`, cpuMicros)
+      const rate = Math.round(perSecond).toLocaleString('en-US').padStart(8)
+      console.log(`  ${path.padEnd(24)} ${rate} /s ${cpuMicros.toFixed(1).padStart(8)} µs`)
     } catch (error) {
       failures.push(`${path}: ${(error as Error).message}`)
       series.explain(path, (error as Error).message)
@@ -151,7 +161,7 @@ const measure = async ({ command, postgres, urls, rounds, events }: Settings): P
       ...DESTINATION,
       window: WINDOW,
     },
-    ceiling: series.figure('ceiling'),
+    ceiling: { ...series.figure('ceiling'), cpuMicros: series.figure('ceiling/cpu') },
     target: TARGET,
     brokers: Object.fromEntries(carriers.map((carrier) => [carrier.name, figuresOf(series, carrier)])),
     failures,

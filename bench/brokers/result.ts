@@ -10,6 +10,8 @@ export interface BrokerFigures {
   /** Of the medians. */
   readonly ratio: number | null
   readonly met: boolean
+  /** Processor time of the process per event, in microseconds; servers not counted. */
+  readonly cpuMicros: { readonly posthaste: Figure; readonly raw: Figure }
 }
 
 export interface BrokersResult {
@@ -29,7 +31,7 @@ export interface BrokersResult {
     readonly window: number
   }
   /** The same drain to a destination that does nothing: no broker can be faster. */
-  readonly ceiling: Figure
+  readonly ceiling: Figure & { readonly cpuMicros: Figure }
   readonly target: number
   readonly brokers: Readonly<Record<string, BrokerFigures>>
   readonly failures: readonly string[]

@@ -8,7 +8,7 @@ import { memoryStore } from '../../../stores/memory/index.ts'
 import { firstArrivals, type PublisherFixture, type PublisherTopic } from '../publisher-fixture.ts'
 import type { PublisherHarness } from '../publisher-harness.ts'
 
-const NONE = 'there is no connection that one message could end'
+const NONE = 'no message shares its connection with others that it could take along'
 const POISON = 'order.poison'
 const KEYS = 5
 const TOTAL = 100
