@@ -68,9 +68,21 @@ const brokersOf = ({ brokers }: KafkaPublisherOptions): readonly string[] => {
   })
 }
 
+/** Names come again with every event. */
+const names = new Map<string, Buffer>()
+const MAX_NAMES = 1_000
+
+const nameOf = (name: string): Buffer => {
+  const known = names.get(name)
+  if (known !== undefined) return known
+  const bytes = Buffer.from(name)
+  if (names.size < MAX_NAMES) names.set(name, bytes)
+  return bytes
+}
+
 const headersOf = ({ contentType, headers }: Message): Map<Buffer, Buffer> => {
-  const all = new Map([[Buffer.from('content-type'), Buffer.from(contentType)]])
-  for (const [name, value] of headers) all.set(Buffer.from(name), Buffer.from(value))
+  const all = new Map([[nameOf('content-type'), Buffer.from(contentType)]])
+  for (const [name, value] of headers) all.set(nameOf(name), Buffer.from(value))
   return all
 }
 
