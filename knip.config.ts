@@ -13,7 +13,7 @@ const config: KnipConfig = {
     'simulator/**/*.ts',
     'chaos/{crew/sink,crew/member,nemesis/main,checker/main}.ts',
     'test/nodes/**/*.ts',
-    'examples/*/{server,shop,invoke,src/main,src/server}.ts',
+    'examples/*/{server,shop,invoke,main,src/main,src/server}.ts',
     'examples/*/prisma/schema.prisma',
   ],
   project: [

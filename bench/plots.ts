@@ -31,7 +31,7 @@ interface Chart {
   readonly format: (value: number) => string
 }
 
-const COLOURS: Readonly<Record<SubjectName | 'none', string>> = {
+export const COLOURS: Readonly<Record<SubjectName | 'none', string>> = {
   posthaste: '#0b6e4f',
   graphile: '#d08c2c',
   pgboss: '#7d5ba6',
@@ -84,7 +84,7 @@ const scaleOf = ({ groups, logarithmic }: Chart): Scale => {
   return logarithmic ? logarithmicScale(lowest, highest, RANGE) : linearScale(highest, RANGE)
 }
 
-const draw = (chart: Chart, footer: string): string => {
+export const draw = (chart: Chart, footer: string): string => {
   const scale = scaleOf(chart)
   const parts: string[] = []
   let y = TOP

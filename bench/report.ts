@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ROOT } from '../scripts/run.ts'
+import type { BrokersResult } from './brokers/result.ts'
+import { aboutBrokers, brokersPlot, brokersTables } from './brokers-report.ts'
 import type { BenchResult } from './peers/result.ts'
 import { SUBJECT_NAMES } from './peers/subject.ts'
 import { type Plot, plotsOf } from './plots.ts'
@@ -10,12 +12,15 @@ import { SUBJECT_LABELS, type Table, tablesOf } from './tables.ts'
 
 const USAGE = `npm run bench:report -- FILE [--page PAGE]
 
-  FILE          what npm run bench -- --json FILE wrote
+  FILE          what npm run bench or npm run bench:brokers wrote with --json FILE
   --page PAGE   the page between whose marks the figures go; default docs/performance.md
 `
 
-const BEGIN = '<!-- figures: begin (npm run bench:report) -->'
-const END = '<!-- figures: end -->'
+/** Where the figures of each benchmark go. */
+const MARKS = {
+  peers: ['<!-- figures: begin (npm run bench:report) -->', '<!-- figures: end -->'],
+  brokers: ['<!-- brokers: begin (npm run bench:report) -->', '<!-- brokers: end -->'],
+} as const
 const PLOTS = 'performance'
 
 const markdownTable = ({ head, rows }: Table): string =>
@@ -58,12 +63,34 @@ const targets = ({ targets: all, failures }: BenchResult): string[] => [
     : [`Could not be measured:\n\n${failures.map((each) => `- ${each}`).join('\n')}`]),
 ]
 
-const sectionOf = (result: BenchResult, plots: readonly Plot[]): string =>
+interface Section {
+  readonly marks: readonly [begin: string, end: string]
+  readonly about: readonly string[]
+  readonly plots: readonly Plot[]
+  readonly tables: readonly Table[]
+}
+
+const sectionOf = (result: BenchResult | BrokersResult): Section => {
+  if ('kind' in result)
+    return {
+      marks: MARKS.brokers,
+      about: [aboutBrokers(result)],
+      plots: [brokersPlot(result)],
+      tables: brokersTables(result),
+    }
+  return {
+    marks: MARKS.peers,
+    about: [about(result), ...targets(result)],
+    plots: plotsOf(result),
+    tables: tablesOf(result),
+  }
+}
+
+const textOf = ({ about: texts, plots, tables }: Section): string =>
   [
-    about(result),
-    ...targets(result),
+    ...texts,
     ...plots.map(({ name, alt }) => `![${alt}](${PLOTS}/${name}.svg)`),
-    ...tablesOf(result).map(markdownTable),
+    ...tables.map(markdownTable),
   ].join('\n\n')
 
 const main = (): number => {
@@ -84,19 +111,18 @@ const main = (): number => {
   }
   const page = values.page ?? join(ROOT, 'docs', 'performance.md')
   const text = readFileSync(page, 'utf8')
-  const [begin, end] = [text.indexOf(BEGIN), text.indexOf(END)]
+  const section = sectionOf(JSON.parse(readFileSync(file, 'utf8')) as BenchResult | BrokersResult)
+  const { marks, plots, tables } = section
+  const [begin, end] = [text.indexOf(marks[0]), text.indexOf(marks[1])]
   if (begin === -1 || end < begin) {
-    console.error(`${page} has no place for figures: a line "${BEGIN}" and below it a line "${END}".`)
+    console.error(`${page} has no place for figures: a line "${marks[0]}" and below it a line "${marks[1]}".`)
     return 1
   }
-  const result = JSON.parse(readFileSync(file, 'utf8')) as BenchResult
-  const plots = plotsOf(result)
   const folder = join(page, '..', PLOTS)
   mkdirSync(folder, { recursive: true })
   for (const { name, svg } of plots) writeFileSync(join(folder, `${name}.svg`), svg)
-  const section = `${BEGIN}\n\n${sectionOf(result, plots)}\n\n`
-  writeFileSync(page, `${text.slice(0, begin)}${section}${text.slice(end)}`)
-  console.log(`${page}: ${plots.length} plots and ${tablesOf(result).length} tables`)
+  writeFileSync(page, `${text.slice(0, begin)}${marks[0]}\n\n${textOf(section)}\n\n${text.slice(end)}`)
+  console.log(`${page}: ${plots.length} plots and ${tables.length} tables`)
   return 0
 }
 

@@ -21,7 +21,7 @@ const count = (value: number): string => Math.round(value).toLocaleString('en-US
 const milliseconds = (value: number): string => value.toFixed(2)
 
 /** The median, and how far apart the lowest and the highest run were. */
-const shown = (figure: Figure | undefined, format = count): string => {
+export const shown = (figure: Figure | undefined, format = count): string => {
   if (figure === undefined || figure.median === null || figure.min === null || figure.max === null)
     return DASH
   if (figure.runs.length < 2) return format(figure.median)

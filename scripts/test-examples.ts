@@ -73,7 +73,7 @@ const withDatabase = async (use: (url: string) => Promise<void>): Promise<void> 
 }
 
 const follow = async (
-  { prepare, start, meanwhile, output }: Instructions,
+  { prepare, start, meanwhile, output, needsKafka }: Instructions,
   home: string,
   given: { readonly url: string | null; readonly prepared: readonly string[] },
 ): Promise<void> => {
@@ -83,6 +83,7 @@ const follow = async (
     ...PRISMA_OFFLINE,
     PORT: String(port),
     ...(given.url === null ? {} : { DATABASE_URL: given.url }),
+    ...(needsKafka ? { KAFKA_URL: (await serviceUrls(['kafka'])).kafka } : {}),
   }
   for (const command of prepare) {
     if (!given.prepared.includes(command)) await new Program(command, home, env).endsWell()

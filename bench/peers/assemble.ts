@@ -1,7 +1,7 @@
 /** From the series of a run to the file that it leaves. */
 
 import { readFileSync } from 'node:fs'
-import { arch, cpus, platform, release, totalmem } from 'node:os'
+import { machine } from '../machine.ts'
 import type { Context, Section, Settings } from './context.ts'
 import { RATES } from './measure.ts'
 import { payloadOf } from './payload.ts'
@@ -38,13 +38,6 @@ const growthOf = ({ series, sizes }: Context, name: string): GrowthFigures => ({
   ),
   pinned: series.figure(`growth/${name}/pinned`),
   pending: { [sizes.pending]: series.figure(`growth/${name}/pending`) },
-})
-
-const machine = () => ({
-  cpu: cpus()[0]?.model.trim() || arch(),
-  cores: cpus().length,
-  memoryGiB: Math.round(totalmem() / 1_073_741_824),
-  os: `${platform()} ${release()}`,
 })
 
 const othersOf = ({ series }: Context, others: Settings['others']): NonNullable<BenchResult['others']> =>

@@ -1,4 +1,4 @@
-/** All mutants, in the order of an event's journey, and then the stores. */
+/** All mutants, in the order of an event's journey to its broker, and then the stores. */
 import type { Mutant } from '../mutant.ts'
 import { DISPATCH } from './dispatch.ts'
 import { EMBEDDED_STORES } from './embedded-stores.ts'
@@ -6,12 +6,14 @@ import { LANES_AND_READS } from './lanes-and-reads.ts'
 import { NETWORK_STORES } from './network-stores.ts'
 import { OPERATORS } from './operators.ts'
 import { PUBLISH } from './publish.ts'
+import { PUBLISHERS } from './publishers.ts'
 
 export const MUTANTS: readonly Mutant[] = [
   ...PUBLISH,
   ...LANES_AND_READS,
   ...DISPATCH,
   ...OPERATORS,
+  ...PUBLISHERS,
   ...EMBEDDED_STORES,
   ...NETWORK_STORES,
 ]

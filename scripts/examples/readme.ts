@@ -11,6 +11,7 @@ export interface Instructions {
   /** Lines that the program prints. */
   readonly output: readonly string[]
   readonly needsPostgres: boolean
+  readonly needsKafka: boolean
 }
 
 const BLOCK = /^```(sh|text output)\n([\s\S]*?)^```$/gm
@@ -34,5 +35,6 @@ export const readInstructions = (path: string): Instructions => {
     meanwhile: others.flat(),
     output,
     needsPostgres: text.includes('DATABASE_URL'),
+    needsKafka: text.includes('KAFKA_URL'),
   }
 }

@@ -5,6 +5,7 @@ import { chooseEngine } from './choose-engine.ts'
 import type { Engine } from './engine.ts'
 import { findFolder } from './folder.ts'
 import { debianCommand, installDebian } from './install/debian.ts'
+import { type Artifact, installMaven, javaCommand } from './install/maven.ts'
 import { type Command, ServicesError } from './service.ts'
 
 /** Within a test nobody wants to read that its server runs already; what goes wrong is thrown. */
@@ -77,4 +78,16 @@ export const debianProgram = async (
   const site = { folder: findFolder(report), report }
   await installDebian(site, 'bookworm', packageName)
   return debianCommand(site, packageName, program, args)
+}
+
+/** The same with libraries of Java: runs a class, or a file of source, that uses them. */
+export const javaProgram = async (
+  name: string,
+  artifacts: readonly Artifact[],
+  main: string,
+  args: readonly string[],
+): Promise<Command> => {
+  const site = { folder: findFolder(console.error), report: console.error }
+  await installMaven(site, name, artifacts)
+  return javaCommand(site, name, ['-Xmx128m', '-XX:+UseSerialGC'], main, args)
 }

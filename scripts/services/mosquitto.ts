@@ -1,6 +1,6 @@
 /** Mosquitto, the one of Debian 12: MQTT 5 with messages kept on disk. */
 import { mkdirSync } from 'node:fs'
-import { dataOf, fillIn, giveToAccount } from './data.ts'
+import { copyFromFiles, dataOf, fillIn, giveToAccount } from './data.ts'
 import { debianCommand, installDebian } from './install/debian.ts'
 import { speaksMqtt } from './probe.ts'
 import type { Service, Site } from './service.ts'
@@ -8,7 +8,11 @@ import type { Service, Site } from './service.ts'
 const PACKAGE = 'mosquitto'
 
 const writeSettings = (site: Site): string =>
-  fillIn(site, 'mosquitto.conf', { '@LISTENER@': `${site.port} 127.0.0.1`, '@DATA@': dataOf(site) })
+  fillIn(site, 'mosquitto.conf', {
+    '@LISTENER@': `${site.port} 127.0.0.1`,
+    '@DATA@': dataOf(site),
+    '@USERS@': copyFromFiles(site, 'mosquitto-users.txt'),
+  })
 
 export const mosquitto: Service = {
   name: 'mosquitto',

@@ -118,7 +118,8 @@ export const mqttPublisher = (options: MqttPublisherOptions): Publisher => {
       })
     },
     end: ({ client }) => void client.end(true),
-    send: (open, deliveries) => sendEach(deliveries, (delivery) => publish(open, delivery)),
+    send: (open, deliveries, { answered }) =>
+      sendEach(deliveries, (delivery) => publish(open, delivery), answered),
   })
 }
 

@@ -123,7 +123,8 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
       return { connection, stream: jetstream(connection, { timeout: ackTimeoutMs }), newHeaders: headers }
     },
     end: ({ connection }) => connection.close(),
-    send: (open, deliveries) => sendEach(deliveries, (delivery) => publish(open, delivery)),
+    send: (open, deliveries, { answered }) =>
+      sendEach(deliveries, (delivery) => publish(open, delivery), answered),
   })
 }
 

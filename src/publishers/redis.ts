@@ -5,12 +5,12 @@
  * Streams are not trimmed here: who reads them knows what may go.
  */
 import { OutageError } from '../core/errors.ts'
-import type { OutgoingDelivery, Publisher, SendResult } from '../core/spi/index.ts'
+import type { OutgoingDelivery, Publisher } from '../core/spi/index.ts'
 import { brokerPublisher } from './shared/broker.ts'
 import { checkOptions } from './shared/check-options.ts'
 import { type FormatOptions, type Message, messages } from './shared/message.ts'
 import { loadPeer } from './shared/peer.ts'
-import { failed, SENT } from './shared/results.ts'
+import { sendEach } from './shared/results.ts'
 
 export interface RedisPublisherOptions extends FormatOptions {
   /** `redis://user:password@host:port/0`, or `rediss://…`. */
@@ -108,13 +108,15 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
       return client
     },
     end: (client) => client.destroy(),
-    async send(client, deliveries) {
-      const sendOne = (delivery: OutgoingDelivery): Promise<SendResult> =>
-        client.sendCommand(entryOf(`${prefix}${delivery.topic}`, messageOf(delivery))).then(
-          () => SENT,
-          (error: unknown) => failed(judged(error)),
-        )
-      const results = await Promise.all(deliveries.map(sendOne))
+    async send(client, deliveries, { answered }) {
+      const add = async (delivery: OutgoingDelivery): Promise<void> => {
+        try {
+          await client.sendCommand(entryOf(`${prefix}${delivery.topic}`, messageOf(delivery)))
+        } catch (error) {
+          throw judged(error)
+        }
+      }
+      const results = await sendEach(deliveries, add, waitForReplicas > 0 ? [] : answered)
       if (waitForReplicas > 0) await wait(client)
       return results
     },

@@ -8,9 +8,13 @@ import { startProxy } from '../databases/proxy.ts'
 export interface TestBroker {
   readonly url: string
   /** Of what the suite asks for, all that is the same everywhere. */
-  readonly hooks: Pick<PublisherHarness, 'kill' | 'start' | 'openHanging'>
+  readonly hooks: Pick<PublisherHarness, 'kill' | 'start' | 'openHanging' | 'openPoisoned'>
   close(): Promise<void>
 }
+
+const CLOSING_WORD = 'close-the-connection'
+/** Several times, because what is sent may be cut in the middle of it. */
+const CLOSING_DATA = JSON.stringify(Array.from({ length: 3 }, () => CLOSING_WORD))
 
 export const newTopic = (): string => `orders_${randomBytes(6).toString('hex')}`
 
@@ -35,6 +39,15 @@ export const startBroker = async (
         const proxy = await startProxy(url, tell?.(url))
         proxies.push(proxy)
         return { publisher: open(proxy.url), hang: () => proxy.goSilent(), goOn: () => proxy.pass() }
+      },
+      // Something on the way that ends whatever carries the word; brokers that end connections themselves replace it.
+      async openPoisoned() {
+        const proxy = await startProxy(url, tell?.(url))
+        proxies.push(proxy)
+        proxy.onSent((_connection, data) => {
+          if (data.includes(CLOSING_WORD)) proxy.cut()
+        })
+        return { publisher: open(proxy.url), poison: { data: CLOSING_DATA } }
       },
     },
     async close() {

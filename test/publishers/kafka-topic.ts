@@ -32,6 +32,12 @@ const settingsOf = ({ brokers, sasl }: KafkaAddress) => ({
   retryDelay: 100,
 })
 
+export const deleteTopic = async (address: KafkaAddress, topic: string): Promise<void> => {
+  const admin = new Admin(settingsOf(address))
+  await admin.deleteTopics({ topics: [topic] })
+  await admin.close()
+}
+
 export const createTopic = async (
   address: KafkaAddress,
   topic: string,
@@ -125,6 +131,9 @@ export const readTopic = async (
   const consumer = new Consumer({ ...settingsOf(address), groupId: randomUUID() })
   try {
     const found: StoredRecord[] = []
+    // A broker that has just begun does not know its topics yet.
+    const { topics } = await consumer.metadata({ topics: [topic] }).catch(() => ({ topics: new Map() }))
+    if (!topics.has(topic)) return []
     for (let partition = 0; partition < partitions; partition += 1)
       found.push(...(await readPartition(consumer, topic, partition)))
     return found

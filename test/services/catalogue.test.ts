@@ -53,6 +53,15 @@ describe('services', () => {
       expect(entry).toContain(port)
     },
   )
+
+  it.each(['mosquitto.conf', 'pgbouncer.ini'])('have every mark of %s filled in by compose.yaml', (file) => {
+    const settings = readFileSync(join(ROOT, 'scripts', 'services', 'files', file), 'utf8')
+    const text = readFileSync(join(ROOT, 'compose.yaml'), 'utf8')
+    const entry = text.split(/^(?= {2}\S)/m).find((part) => part.includes(`/settings/${file}`)) ?? ''
+    const marks = settings.match(/@[A-Z]+@/g) ?? []
+    expect(marks.length).toBeGreaterThan(0)
+    for (const mark of marks) expect(entry).toContain(mark)
+  })
 })
 
 describe('mirrors of Debian', () => {

@@ -36,7 +36,7 @@ const projectOf = (artifacts: readonly Artifact[]): string =>
 
 /** `name` is the folder's, and so has to change with the versions. */
 export const installMaven = async (
-  site: Site,
+  site: Pick<Site, 'folder' | 'report'>,
   name: string,
   artifacts: readonly Artifact[],
 ): Promise<void> => {

@@ -79,7 +79,13 @@ export const placeOf = (topic: string, partition: number): string => `${topic}:$
 /** A batch that is refused has to be divided to find the record that is meant. */
 export const isRefusal = (code: number): boolean => code in REFUSALS
 
-export const failureOf = (code: number, detail: string | null | undefined): Error => {
+/** Of a record. Its topic was there a moment ago, so if it is not now, the next send has to look again. */
+export const recordFailure = (code: number, detail: string | null | undefined): Error =>
+  code === UNKNOWN_TOPIC
+    ? new OutageError(`the partition has no leader now (Kafka's code ${code})`)
+    : failureOf(code, detail)
+
+const failureOf = (code: number, detail: string | null | undefined): Error => {
   const said = `(Kafka's code ${code}${detail ? `: ${detail}` : ''})`
   if (code in REFUSALS) return new PermanentError(`${REFUSALS[code]} ${said}`)
   if (code in ABOUT_TOPIC) return new Error(`${ABOUT_TOPIC[code]} ${said}`)
@@ -87,6 +93,10 @@ export const failureOf = (code: number, detail: string | null | undefined): Erro
 }
 
 const everyError = (error: KafkaError): KafkaError[] => [error, ...(error.errors ?? []).flatMap(everyError)]
+
+/** The connection was gone before there was an answer. */
+export const isClosed = (thrown: unknown): boolean =>
+  everyError(thrown as KafkaError).some(({ code }) => code === 'PLT_KFK_NETWORK')
 
 /** What became of each place, as far as the brokers said; those without an answer are absent. */
 export const answersIn = (thrown: unknown): ReadonlyMap<string, PartitionAnswer> => {

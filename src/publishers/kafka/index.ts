@@ -4,7 +4,7 @@
  * partition, as Kafka's own clients do it.
  */
 import zlib from 'node:zlib'
-import { InvalidOptionError, PermanentError } from '../../core/errors.ts'
+import { InvalidOptionError, OutageError, PermanentError } from '../../core/errors.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
 import { brokerPublisher } from '../shared/broker.ts'
 import { checkOptions } from '../shared/check-options.ts'
@@ -13,7 +13,7 @@ import { loadPeer } from '../shared/peer.ts'
 import { failed } from '../shared/results.ts'
 import { type KafkaModule, outageOf, topicFailure } from './client.ts'
 import { type Parcel, Shipment } from './produce.ts'
-import { Session } from './session.ts'
+import { Session, type Waiting } from './session.ts'
 
 export interface KafkaPublisherOptions extends FormatOptions {
   /** `host:port`, one or several of a cluster. */
@@ -41,12 +41,17 @@ export interface KafkaPublisherOptions extends FormatOptions {
   readonly requestTimeoutMs?: number
 }
 
+type KafkaSession = Session<readonly SendResult[]>
+
 /** Lengths and numbers beside the texts of a record, and of each header. */
 const RECORD_OVERHEAD = 96
 const HEADER_OVERHEAD = 10
 
 /** A leader that has moved is noticed at once, by the answer; this is for partitions that were added. */
 const METADATA_MAX_AGE_MS = 60_000
+/** So long after connecting, a topic that was there and is not means that the broker has just begun. */
+const BEGINNING_MS = 30_000
+const MAX_KNOWN = 10_000
 const TRANSACTION_RETRIES = 100
 const TRANSACTION_RETRY_MS = 20
 
@@ -63,9 +68,21 @@ const brokersOf = ({ brokers }: KafkaPublisherOptions): readonly string[] => {
   })
 }
 
+/** Names come again with every event. */
+const names = new Map<string, Buffer>()
+const MAX_NAMES = 1_000
+
+const nameOf = (name: string): Buffer => {
+  const known = names.get(name)
+  if (known !== undefined) return known
+  const bytes = Buffer.from(name)
+  if (names.size < MAX_NAMES) names.set(name, bytes)
+  return bytes
+}
+
 const headersOf = ({ contentType, headers }: Message): Map<Buffer, Buffer> => {
-  const all = new Map([[Buffer.from('content-type'), Buffer.from(contentType)]])
-  for (const [name, value] of headers) all.set(Buffer.from(name), Buffer.from(value))
+  const all = new Map([[nameOf('content-type'), Buffer.from(contentType)]])
+  for (const [name, value] of headers) all.set(nameOf(name), Buffer.from(value))
   return all
 }
 
@@ -119,9 +136,20 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     ...(tls === false ? {} : { tls: tls === true ? {} : tls }),
   }
 
+  /** Topics that were there once. A broker that has just begun does not know of all of them yet. */
+  const known = new Set<string>()
+
+  const judgedTopic = (session: KafkaSession, topic: string, error: unknown): Error => {
+    const failure = topicFailure(error)
+    if (failure === null) throw outageOf(error)
+    return known.has(topic) && session.ageMs < BEGINNING_MS
+      ? new OutageError(`topic ${topic} was there, and is not known to the broker yet`, { cause: error })
+      : failure
+  }
+
   /** How many partitions each topic has, or why it cannot be sent to. */
   const askTopics = async (
-    session: Session,
+    session: KafkaSession,
     deliveries: readonly OutgoingDelivery[],
   ): Promise<ReadonlyMap<string, number | Error>> => {
     const found = new Map<string, number | Error>()
@@ -129,14 +157,11 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     const ask = async (topic: string): Promise<void> => {
       try {
         const { topics } = await session.producer.metadata({ topics: [topic] })
-        found.set(
-          topic,
-          topics.get(topic)?.partitionsCount ?? new Error(`nothing is known of topic ${topic}`),
-        )
+        const count = topics.get(topic)?.partitionsCount
+        found.set(topic, count ?? new Error(`nothing is known of topic ${topic}`))
+        if (known.size < MAX_KNOWN) known.add(topic)
       } catch (error) {
-        const failure = topicFailure(error)
-        if (failure === null) throw outageOf(error)
-        found.set(topic, failure)
+        found.set(topic, judgedTopic(session, topic, error))
       }
     }
     await Promise.all(Array.from(new Set(deliveries.map(({ topic }) => topic)), ask))
@@ -144,7 +169,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
   }
 
   const parcelOf = (
-    session: Session,
+    session: KafkaSession,
     delivery: OutgoingDelivery,
     topics: Awaited<ReturnType<typeof askTopics>>,
   ): Parcel | Error => {
@@ -161,7 +186,10 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     return { message: { topic, partition, key, value, headers }, key: event.key, bytes }
   }
 
-  const prepare = async (session: Session, deliveries: readonly OutgoingDelivery[]): Promise<Shipment> => {
+  const prepare = async (
+    session: KafkaSession,
+    deliveries: readonly OutgoingDelivery[],
+  ): Promise<Shipment> => {
     const topics = await askTopics(session, deliveries)
     const parcels = deliveries.map((delivery) => parcelOf(session, delivery, topics))
     return new Shipment(
@@ -173,7 +201,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
   }
 
   /** All of it or nothing; without the ones that are refused, as often as there are such. */
-  const transact = async (session: Session, shipment: Shipment, signal: AbortSignal): Promise<void> => {
+  const transact = async (session: KafkaSession, shipment: Shipment, signal: AbortSignal): Promise<void> => {
     while (shipment.results.includes(null)) {
       try {
         const transaction = await session.producer.beginTransaction()
@@ -192,19 +220,37 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     }
   }
 
-  return brokerPublisher<Session>({
+  /** Those that waited together are sent together; each gets its own part of what became of them. */
+  const ship = async (
+    session: KafkaSession,
+    together: readonly Waiting[],
+  ): Promise<readonly (readonly SendResult[])[]> => {
+    const signal = AbortSignal.any(together.map(({ context }) => context.signal))
+    signal.throwIfAborted()
+    const shipment = await prepare(
+      session,
+      together.flatMap(({ deliveries }) => deliveries),
+    )
+    if (transactionalId === undefined) await shipment.run(session, signal)
+    else await transact(session, shipment, signal)
+    let from = 0
+    const parts = together.map(({ deliveries, context }) => {
+      const part = shipment.results.slice(from, from + deliveries.length)
+      from += deliveries.length
+      if (shipment.lost) for (const [at, result] of part.entries()) context.answered[at] = result ?? undefined
+      return part as SendResult[]
+    })
+    if (shipment.lost) session.lose()
+    return parts
+  }
+
+  return brokerPublisher<KafkaSession>({
     name: 'Kafka',
     maxBatch: 1_000,
     orderedPrefix: true,
-    open: async () => new Session(await loadPeer<KafkaModule>('@platformatic/kafka'), settings),
+    open: async (broken) =>
+      new Session(await loadPeer<KafkaModule>('@platformatic/kafka'), settings, ship, broken),
     end: (session) => session.end(),
-    send: (session, deliveries, { signal }) =>
-      session.inTurn(async () => {
-        signal.throwIfAborted()
-        const shipment = await prepare(session, deliveries)
-        if (transactionalId === undefined) await shipment.run(session, signal)
-        else await transact(session, shipment, signal)
-        return shipment.results as SendResult[]
-      }),
+    send: (session, deliveries, context) => session.inTurn({ deliveries, context }),
   })
 }

@@ -2,19 +2,19 @@
  * Records to partitions, in rounds: of each partition as much as the broker takes at once, in order. A partition accepts
  * all of a round's records or none. When one of a key is not accepted, those behind it in the key are not sent.
  */
-import { isOutageError, RetryAfter } from '../../core/errors.ts'
+import { isOutageError } from '../../core/errors.ts'
 import type { SendResult } from '../../core/spi/index.ts'
-import { failed, SENT } from '../shared/results.ts'
+import { behind, failed, SENT } from '../shared/results.ts'
 import {
   answersIn,
-  failureOf,
+  isClosed,
   isRefusal,
   type KafkaMessage,
   outageOf,
   placeOf,
+  recordFailure,
   type Sending,
 } from './client.ts'
-import type { Session } from './session.ts'
 
 export interface Parcel {
   readonly message: KafkaMessage
@@ -23,16 +23,19 @@ export interface Parcel {
   readonly bytes: number
 }
 
+interface Producing {
+  readonly producer: Sending
+  renew(): void
+}
+
 /** Brokers refuse requests above 100 MB, and all of it is in memory at once. */
 const ROUND_BYTES = 16 * 1_024 * 1_024
-
-/** Not its fault: it spends no attempt. */
-const behind = (): SendResult =>
-  failed(new RetryAfter(0, { message: 'one before it in its key was not accepted', counted: false }))
 
 /** One send's parcels and what became of them. */
 export class Shipment {
   readonly results: (SendResult | null)[]
+  /** A connection was closed while something was under way. */
+  lost = false
   readonly #parcels: readonly (Parcel | null)[]
   /** By key, the first that was not accepted. */
   readonly #brokenAt = new Map<string, number>()
@@ -54,8 +57,8 @@ export class Shipment {
   }
 
   /** Sends all that have no result yet. */
-  async run(session: Session, signal: AbortSignal): Promise<void> {
-    for (let round = this.#nextRound(); round.length > 0; round = this.#nextRound()) {
+  async run(session: Producing, signal: AbortSignal): Promise<void> {
+    for (let round = this.#nextRound(); round.length > 0 && !this.lost; round = this.#nextRound()) {
       signal.throwIfAborted()
       if (!(await this.#send(round, session.producer))) session.renew()
     }
@@ -127,6 +130,7 @@ export class Shipment {
   }
 
   #settle(round: readonly number[], thrown: unknown): void {
+    this.lost ||= isClosed(thrown)
     const answers = answersIn(thrown)
     const byPlace = new Map<string, number[]>()
     for (const at of round) {
@@ -146,7 +150,7 @@ export class Shipment {
           ? failed(outageOf(thrown))
           : code === 0
             ? SENT
-            : failed(failureOf(code ?? 0, answer.errorMessage))
+            : failed(recordFailure(code ?? 0, answer.errorMessage))
       for (const at of members) this.#note(at, result)
     }
   }

@@ -1,22 +1,60 @@
 /**
  * One producer at a time, and one send at a time on it: the client numbers records when a send begins and counts them when
  * it ends, so two at once would have the same numbers, and the broker would take the second for a repetition of the first.
+ * So what is to be sent meanwhile waits, and goes together.
  */
+import type { OutgoingDelivery } from '../../core/spi/index.ts'
+import type { BrokerContext } from '../shared/broker.ts'
 import type { KafkaModule, Producer } from './client.ts'
+
+/** One of those that wait for their turn. */
+export interface Waiting {
+  readonly deliveries: readonly OutgoingDelivery[]
+  readonly context: BrokerContext
+}
+
+interface Turn<T> extends Waiting {
+  resolve(value: T): void
+  reject(error: unknown): void
+}
+
+/** Of deliveries that go together. */
+const MOST_TOGETHER = 2_000
 
 const nothing = (): void => undefined
 
-export class Session {
+/** `T` is what a turn ends with for each of those that shared it. */
+export class Session<T> {
   readonly #module: KafkaModule
   readonly #settings: object
+  readonly #broken: () => void
   #producer: Producer | null = null
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #work: (session: Session<T>, together: readonly Waiting[]) => Promise<readonly T[]>
+  #waiting: Turn<T>[] = []
+  #busy = false
   #turns = new Map<string, number>()
   #ended = false
+  readonly #openedAt = performance.now()
 
-  constructor(module: KafkaModule, settings: object) {
+  /** `broken` is told when a connection was closed while something was under way. */
+  constructor(
+    module: KafkaModule,
+    settings: object,
+    work: (session: Session<T>, together: readonly Waiting[]) => Promise<readonly T[]>,
+    broken: () => void,
+  ) {
     this.#module = module
     this.#settings = settings
+    this.#work = work
+    this.#broken = broken
+  }
+
+  get ageMs(): number {
+    return performance.now() - this.#openedAt
+  }
+
+  lose(): void {
+    this.#broken()
   }
 
   get producer(): Producer {
@@ -35,10 +73,33 @@ export class Session {
     void old?.close(true).catch(nothing)
   }
 
-  async inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const mine = this.#last.then(work)
-    this.#last = mine.catch(nothing)
-    return await mine
+  inTurn(waiting: Waiting): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...waiting, resolve, reject })
+      if (!this.#busy) void this.#run()
+    })
+  }
+
+  async #run(): Promise<void> {
+    this.#busy = true
+    for (let together = this.#next(); together.length > 0; together = this.#next()) {
+      try {
+        const results = await this.#work(this, together)
+        for (const [n, { resolve }] of together.entries()) resolve(results[n] as T)
+      } catch (error) {
+        for (const { reject } of together) reject(error)
+      }
+    }
+    this.#busy = false
+  }
+
+  #next(): Turn<T>[] {
+    let count = 0
+    const end = this.#waiting.findIndex(({ deliveries }, at) => {
+      count += deliveries.length
+      return at > 0 && count > MOST_TOGETHER
+    })
+    return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end)
   }
 
   /** The same partition for a key as Kafka's own clients choose; without a key, one after the other. */

@@ -23,7 +23,7 @@ interface AmqpChannel {
 export interface Connection {
   on(event: 'error' | 'close' | 'unblocked', listener: () => void): unknown
   on(event: 'blocked', listener: (reason: string) => void): unknown
-  createConfirmChannel(): Promise<AmqpChannel>
+  createConfirmChannel(options: { readonly highWaterMark: number }): Promise<AmqpChannel>
   close(): Promise<void>
 }
 
@@ -35,6 +35,9 @@ const nothing = (): void => undefined
 
 /** How long a broker may take to say goodbye. */
 const GOODBYE_MS = 1_000
+
+/** The client copies bodies into frames; so many may wait for the socket, and as many again behind them. */
+const CHANNEL_OPTIONS = { highWaterMark: 256 }
 
 export class Channel {
   /** Why it is closed, or null. */
@@ -91,7 +94,8 @@ export class Link {
   }
 
   async withChannel<T>(work: (channel: Channel) => Promise<T>): Promise<T> {
-    const channel = this.#idle.pop() ?? new Channel(await this.#connection.createConfirmChannel())
+    const channel =
+      this.#idle.pop() ?? new Channel(await this.#connection.createConfirmChannel(CHANNEL_OPTIONS))
     try {
       return await work(channel)
     } finally {

@@ -1,11 +1,13 @@
 /**
  * What publishers to brokers have in common: one connection, opened when something is first sent and opened anew after
- * it broke; no send that outlives its deadline; an end that waits for what is under way.
+ * it broke; no send that outlives its deadline; one message that the broker closes connections for is found and charged; an
+ * end that waits for what is under way.
  *
  * Nobody reconnects in the background: the breaker of the destination decides when it is worth a try.
  */
 import { isOutageError, isPermanentError, isRetryAfter, OutageError } from '../../core/errors.ts'
 import type { OutgoingDelivery, Publisher, SendContext, SendResult } from '../../core/spi/index.ts'
+import { type Attempt, Isolation, Suspects } from './isolation.ts'
 import { closedError } from './results.ts'
 
 export interface Broker<Connection> {
@@ -20,43 +22,56 @@ export interface Broker<Connection> {
   send(
     connection: Connection,
     deliveries: readonly OutgoingDelivery[],
-    context: SendContext,
+    context: BrokerContext,
   ): Promise<readonly SendResult[]>
 }
 
+export interface BrokerContext extends SendContext {
+  /** What is known of single deliveries before all is; looked at when the connection is lost meanwhile. */
+  readonly answered: (SendResult | undefined)[]
+}
+
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
 /** Resolves with the work, or rejects when the signal is aborted or the connection is lost before. */
-const within = async <T>(work: Promise<T>, signal: AbortSignal, lost: Promise<never>): Promise<T> => {
-  let stop: (() => void) | undefined
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason as Error)
+const within = async <T>(work: Promise<T>, signal: AbortSignal, line?: Line<unknown>): Promise<T> => {
+  const ends: (() => void)[] = []
+  const ended = new Promise<never>((_, reject) => {
+    const stop = (): void => reject(signal.reason as Error)
     if (signal.aborted) stop()
     else signal.addEventListener('abort', stop, { once: true })
+    ends.push(() => signal.removeEventListener('abort', stop))
+    if (line !== undefined) ends.push(line.onLost(() => reject(new Error('the connection was lost'))))
   })
   // Whoever loses the race has nobody waiting for it any more.
   work.catch(() => undefined)
   try {
-    return await Promise.race([work, aborted, lost])
+    return await Promise.race([work, ended])
   } finally {
-    if (stop !== undefined) signal.removeEventListener('abort', stop)
+    for (const end of ends) end()
   }
 }
 
 /** A connection, and the news that it is gone: some clients never answer what was under way then. */
 class Line<Connection> {
   readonly opened: Promise<Connection>
-  readonly lost: Promise<never>
+  isLost = false
+  readonly #listeners = new Set<() => void>()
 
   constructor(broker: Broker<Connection>, dropped: (line: Line<Connection>) => void) {
-    let lose: (() => void) | undefined
-    this.lost = new Promise<never>((_, reject) => {
-      lose = () => reject(new Error('the connection was lost'))
-    })
-    this.lost.catch(() => undefined)
     this.opened = broker.open(() => {
-      lose?.()
+      this.isLost = true
+      for (const listener of this.#listeners) listener()
       dropped(this)
     })
     this.opened.catch(() => dropped(this))
+  }
+
+  /** Gives what ends the listening. */
+  onLost(listener: () => void): () => void {
+    if (this.isLost) listener()
+    else this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
   }
 }
 
@@ -65,7 +80,10 @@ class BrokerPublisher<Connection> implements Publisher {
   readonly orderedPrefix: boolean
   readonly #broker: Broker<Connection>
   readonly #underWay = new Set<Promise<unknown>>()
+  readonly #suspects = new Suspects()
   #line: Line<Connection> | null = null
+  /** Ends when nobody looks for the one that a connection was closed for. */
+  #isolating: Promise<unknown> | null = null
   #closed = false
 
   constructor(broker: Broker<Connection>) {
@@ -94,16 +112,51 @@ class BrokerPublisher<Connection> implements Publisher {
   }
 
   async #send(deliveries: readonly OutgoingDelivery[], context: SendContext): Promise<readonly SendResult[]> {
-    const { signal } = context
+    // What is sent beside it would lose its connection too.
+    while (this.#isolating !== null) await within(this.#isolating, context.signal)
+    const said = await this.#attempt(deliveries, context)
+    if (!said.lost) return said.results as readonly SendResult[]
+    const isolation = new Isolation(deliveries, this.#suspects)
+    return await this.#alone(() => isolation.run(said, (part) => this.#attempt(part, context)))
+  }
+
+  /** One after the other. */
+  async #alone<T>(work: () => Promise<T>): Promise<T> {
+    const mine = (this.#isolating ?? Promise.resolve()).then(work)
+    const ended = mine.catch(() => undefined)
+    this.#isolating = ended
+    try {
+      return await mine
+    } finally {
+      if (this.#isolating === ended) this.#isolating = null
+    }
+  }
+
+  async #attempt(deliveries: readonly OutgoingDelivery[], { signal }: SendContext): Promise<Attempt> {
     this.#line ??= new Line(this.#broker, (line) => this.#drop(line))
     const line = this.#line
+    const answered: (SendResult | undefined)[] = []
+    let isSent = false
     try {
-      const connection = await within(line.opened, signal, line.lost)
-      return await within(this.#broker.send(connection, deliveries, context), signal, line.lost)
+      const connection = await within(line.opened, signal, line)
+      isSent = true
+      const results = await within(
+        this.#broker.send(connection, deliveries, { signal, answered }),
+        signal,
+        line,
+      )
+      const hasOutages = results.some((result) => !result.ok && isOutageError(result.error))
+      // Some clients say so of each message before they say it of the connection.
+      if (hasOutages && !line.isLost) await nextTurn()
+      if (!hasOutages) this.#suspects.answered(deliveries)
+      return { results, lost: hasOutages && line.isLost }
     } catch (error) {
       // A connection that does not answer in time may still have all of it in hand.
       this.#drop(line)
-      throw this.#asOutage(error)
+      if (!isSent || !line.isLost || signal.aborted) throw this.#asOutage(error)
+      // Answers that came with the end.
+      await nextTurn()
+      return { results: deliveries.map((_, at) => answered[at]), lost: true }
     }
   }
 

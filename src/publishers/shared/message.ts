@@ -50,21 +50,38 @@ const withOurs = (
   return all
 }
 
+/** Also those that this event has no value for: nobody may say it in our place. */
+const PLAIN_NAMES: ReadonlySet<string> = new Set([
+  'content-type',
+  'event-id',
+  'event-type',
+  'event-version',
+  'event-time',
+  'event-key',
+  'event-tenant',
+  'event-aggregate-type',
+  'event-aggregate-id',
+  'event-replaces',
+  'deduplication-id',
+])
+
+/** Called for every event, so nothing is made here that is not kept. */
 const plain = (delivery: OutgoingDelivery): Message => {
   const { event, deduplicationId } = delivery
-  const ours = present([
-    ['event-id', event.id],
-    ['event-type', event.type],
-    ['event-version', String(event.version)],
-    ['event-time', timeOf(event.occurredAtMs)],
-    ['event-key', event.key],
-    ['event-tenant', event.tenantId],
-    ['event-aggregate-type', event.aggregateType],
-    ['event-aggregate-id', event.aggregateId],
-    ['event-replaces', event.replacesId],
-    ['deduplication-id', deduplicationId],
-  ])
-  return { body: event.data, contentType: event.contentType, headers: withOurs(event, ours) }
+  const all = new Map<string, string>()
+  for (const name in event.headers)
+    if (!PLAIN_NAMES.has(name.toLowerCase())) all.set(name, event.headers[name] as string)
+  all.set('event-id', event.id)
+  all.set('event-type', event.type)
+  all.set('event-version', String(event.version))
+  all.set('event-time', timeOf(event.occurredAtMs))
+  if (event.key !== null) all.set('event-key', event.key)
+  if (event.tenantId !== null) all.set('event-tenant', event.tenantId)
+  if (event.aggregateType !== null) all.set('event-aggregate-type', event.aggregateType)
+  if (event.aggregateId !== null) all.set('event-aggregate-id', event.aggregateId)
+  if (event.replacesId !== null) all.set('event-replaces', event.replacesId)
+  all.set('deduplication-id', deduplicationId)
+  return { body: event.data, contentType: event.contentType, headers: all }
 }
 
 /** The id is what receivers recognise duplicates by, so a replay has another one than the first run. */

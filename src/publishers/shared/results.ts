@@ -1,23 +1,32 @@
 /** What publishers answer. */
-import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
+import { ERROR_CODES, OutboxError, RetryAfter } from '../../core/errors.ts'
 import type { OutgoingDelivery, SendResult } from '../../core/spi/index.ts'
 
 export const SENT: SendResult = Object.freeze({ ok: true })
 
 export const failed = (error: unknown): SendResult => ({ ok: false, error })
 
-/** Each by itself: what becomes of one says nothing about the others. */
+/** Not its fault: it spends no attempt. */
+export const behind = (): SendResult =>
+  failed(new RetryAfter(0, { message: 'one before it in its key was not accepted', counted: false }))
+
+/** Each by itself: what becomes of one says nothing about the others. `answered` has it as soon as it is known. */
 export const sendEach = (
   deliveries: readonly OutgoingDelivery[],
   sendOne: (delivery: OutgoingDelivery) => Promise<unknown>,
+  answered: (SendResult | undefined)[] = [],
 ): Promise<readonly SendResult[]> =>
   Promise.all(
-    deliveries.map((delivery) =>
-      sendOne(delivery).then(
-        () => SENT,
-        (error: unknown) => failed(error),
-      ),
-    ),
+    deliveries.map(async (delivery, at) => {
+      let result: SendResult = SENT
+      try {
+        await sendOne(delivery)
+      } catch (error) {
+        result = failed(error)
+      }
+      answered[at] = result
+      return result
+    }),
   )
 
 export const closedError = (publisher: string): OutboxError =>

@@ -126,4 +126,21 @@ export class PublisherFixture {
 
 export const text = ({ body }: ReceivedMessage): string => Buffer.from(body).toString('utf8')
 
+/** Where each number arrived first. Some may come twice, so more are waited for until none is missing. */
+export const firstArrivals = async (
+  t: PublisherFixture,
+  total: number,
+): Promise<ReadonlyMap<number, number>> => {
+  const first = new Map<number, number>()
+  for (let wanted = total; first.size < total; ) {
+    const received = await t.harness.received(wanted)
+    for (const [at, message] of received.entries()) {
+      const { n } = JSON.parse(text(message)) as { n: number }
+      if (!first.has(n)) first.set(n, at)
+    }
+    wanted = received.length + 1
+  }
+  return first
+}
+
 export type PublisherTopic = SuiteTopic<PublisherFixture>

@@ -40,6 +40,13 @@ export interface PublisherHarness {
   openRefused?(): Publisher
   /** A publisher behind a connection that can be told to take everything and answer nothing. */
   openHanging?(): Promise<{ readonly publisher: Publisher; hang(): void; goOn(): void }>
+  /** A publisher, and what of a message makes the broker close its connection: where it is sent, or its payload. */
+  openPoisoned?(): Promise<{
+    readonly publisher: Publisher
+    readonly poison: { readonly topic?: string; readonly data?: string }
+    /** The broker says which message it was before it closes. */
+    readonly isNamed?: boolean
+  }>
   /** Ends the broker without a word, and starts it again on the same data. */
   kill?(): Promise<void>
   start?(): Promise<void>

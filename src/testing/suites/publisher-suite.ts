@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { batchesTopic } from './publisher/batches.ts'
+import { closingsTopic } from './publisher/closings.ts'
 import { contentTopic } from './publisher/content.ts'
 import { endingsTopic } from './publisher/endings.ts'
 import { faultsTopic } from './publisher/faults.ts'
@@ -11,7 +12,13 @@ import { PublisherFixture, type PublisherTopic } from './publisher-fixture.ts'
 import type { PublisherSuiteOptions } from './publisher-harness.ts'
 import { runSuite } from './run-suite.ts'
 
-const TOPICS: readonly PublisherTopic[] = [contentTopic, batchesTopic, faultsTopic, endingsTopic]
+const TOPICS: readonly PublisherTopic[] = [
+  contentTopic,
+  batchesTopic,
+  faultsTopic,
+  closingsTopic,
+  endingsTopic,
+]
 
 /** Nobody waits for such a promise, so Node would end the application for it. */
 const withoutStrayRejections = async (work: () => Promise<void>): Promise<void> => {

@@ -7,7 +7,7 @@ import { memoryStore } from '../../../src/stores/memory/index.ts'
 import type { PublisherHarness } from '../../../src/testing/suites/index.ts'
 import { PublisherFixture } from '../../../src/testing/suites/publisher-fixture.ts'
 import { newTopic } from '../broker.ts'
-import { addressOf, createTopic, type KafkaAddress, readTopic } from '../kafka-topic.ts'
+import { addressOf, createTopic, deleteTopic, type KafkaAddress, readTopic } from '../kafka-topic.ts'
 import { untilThere } from '../received.ts'
 import { testPublisher } from '../run.ts'
 
@@ -140,6 +140,19 @@ describe('kafka in particular', () => {
     ])
     expect(deliveries.map(({ attempts }) => attempts)).toEqual(payloads.map(() => 1))
     await outbox.close()
+  })
+
+  it('spends no attempt on a topic that was there a moment ago: the broker may have just begun', async () => {
+    await createTopic(address, topic)
+    const publisher = open()
+    await t.sends(publisher, [t.delivery({ data: '1' })])
+    await deleteTopic(address, topic)
+    // What the client knows of it counts until it is refused.
+    expect(verdicts(await t.send(publisher, [t.delivery({ data: '2' })]))).toEqual(['outage'])
+    expect(verdicts(await t.send(publisher, [t.delivery({ data: '2' })]))).toEqual(['outage'])
+    await createTopic(address, topic)
+    await t.sends(publisher, [t.delivery({ data: '2' })])
+    await arrived(['2'])
   })
 
   it('sends a batch as one transaction', async () => {

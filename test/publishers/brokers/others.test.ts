@@ -1,13 +1,16 @@
 /** What other people's clients read is what docs/destinations.md says. */
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { jetstreamManager } from '@nats-io/jetstream'
+import { connect } from '@nats-io/transport-node'
 import { afterEach, describe, expect, it } from 'vitest'
 import { run } from '../../../scripts/services/command.ts'
-import { debianProgram, homeOfService, startService } from '../../../scripts/services/index.ts'
+import { debianProgram, homeOfService, javaProgram, startService } from '../../../scripts/services/index.ts'
 import { consoleConsumer } from '../../../scripts/services/kafka.ts'
 import type { OutgoingDelivery, Publisher } from '../../../src/core/spi/index.ts'
 import { kafkaPublisher } from '../../../src/publishers/kafka/index.ts'
 import { mqttPublisher } from '../../../src/publishers/mqtt.ts'
+import { natsPublisher } from '../../../src/publishers/nats.ts'
 import { rabbitmqPublisher } from '../../../src/publishers/rabbitmq/index.ts'
 import { redisPublisher } from '../../../src/publishers/redis.ts'
 import type { PublisherHarness } from '../../../src/testing/suites/index.ts'
@@ -16,6 +19,8 @@ import { newTopic } from '../broker.ts'
 import { addressOf, createTopic } from '../kafka-topic.ts'
 
 const TRACE = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+const HEADER_NOTE = 'für alle'
+const KEY_ESCAPED = 'Bestellung%20%E2%84%96%207'
 const DATA = '{ "total" : 10.0, "name" : "Müller" }'
 
 const topic = newTopic()
@@ -26,7 +31,7 @@ const delivery: OutgoingDelivery = t.delivery({
   tenantId: 'acme',
   aggregateType: 'order',
   aggregateId: '7',
-  headers: { traceparent: TRACE, note: 'für alle' },
+  headers: { traceparent: TRACE, note: HEADER_NOTE },
   data: DATA,
 })
 const { id } = delivery.event
@@ -34,7 +39,7 @@ const { id } = delivery.event
 /** The table of headers in docs/destinations.md, in the order in which they are written. */
 const HEADERS: readonly (readonly [string, string])[] = [
   ['traceparent', TRACE],
-  ['note', 'für alle'],
+  ['note', HEADER_NOTE],
   ['event-id', id],
   ['event-type', 'order.placed'],
   ['event-version', '2'],
@@ -80,8 +85,8 @@ describe("what other people's clients read", () => {
 
   it('pika of Python: routing key, properties, headers, body', async () => {
     const url = await startService('rabbitmq@others')
-    const { connect } = await import('amqplib')
-    const connection = await connect(url)
+    const { connect: connectAmqp } = await import('amqplib')
+    const connection = await connectAmqp(url)
     await (await connection.createChannel()).assertQueue(topic)
     await connection.close()
     await sendBy(rabbitmqPublisher({ url }))
@@ -101,6 +106,26 @@ describe("what other people's clients read", () => {
       appId: 'posthaste',
       headers: Object.fromEntries(HEADERS),
     })
+  })
+
+  it("NATS's client for Java: subject, headers in ASCII, the id for duplicates, data", async () => {
+    const url = await startService('nats@others')
+    const { host, username, password } = new URL(url)
+    const connection = await connect({ servers: host, user: username, pass: password })
+    await (await jetstreamManager(connection)).streams.add({ name: topic, subjects: [topic] })
+    await connection.close()
+    await sendBy(natsPublisher({ servers: url }))
+    const program = fileURLToPath(new URL('./ReadNats.java', import.meta.url))
+    const printed = await run(
+      await javaProgram('jnats-2.21.5', ['io.nats:jnats:2.21.5'], program, [url, topic]),
+    )
+    const lines = printed.trimEnd().split('\n')
+    const escaped = (value: string): string => (value === HEADER_NOTE ? 'f%C3%BCr%20alle' : value)
+    const headers = [['content-type', 'application/json'], ...HEADERS, ['Nats-Msg-Id', id]].map(
+      ([name, value = '']) => `header ${name}\t${name === 'event-key' ? KEY_ESCAPED : escaped(value)}`,
+    )
+    const data = Buffer.from(DATA).toString('base64')
+    expect(lines.sort()).toEqual([`subject\t${topic}`, `data\t${data}`, ...headers].sort())
   })
 
   it("Kafka's own console consumer: key, headers, value", async () => {

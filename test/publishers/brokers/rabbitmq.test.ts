@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChannelModel, type ConsumeMessage, connect } from 'amqplib'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { homeOfService } from '../../../scripts/services/index.ts'
 import { askErlang } from '../../../scripts/services/rabbitmq.ts'
 import type { Publisher } from '../../../src/core/spi/index.ts'
@@ -113,5 +113,51 @@ describe('rabbitmq in particular', () => {
     expect([waited, others.at(-1)]).toEqual(['done', 'outage'])
     let accepted = false
     while (!accepted) accepted = (await t.send(publisher, [t.delivery()]))[0]?.ok === true
+  })
+
+  it('writes no more than the socket takes, and goes on when it takes more', async () => {
+    // Before the publisher has a channel.
+    const written = vi.spyOn(Object.getPrototypeOf(await connection.createConfirmChannel()), 'publish')
+    const publisher = t.open()
+    await t.sends(publisher, [t.delivery()])
+    written.mockClear()
+    await setFull(true)
+    // Somebody else hears that the broker reads nothing any more; to each it says so only when something comes.
+    let isFull = false
+    connection.once('blocked', () => {
+      isFull = true
+    })
+    const channel = await connection.createChannel()
+    while (!isFull) {
+      channel.publish('', 'nobody', Buffer.from('?'))
+      await sleep(20)
+    }
+    const total = 400
+    const data = JSON.stringify('x'.repeat(200_000))
+    const sending = t.send(
+      publisher,
+      Array.from({ length: total }, () => t.delivery({ data })),
+      120_000,
+    )
+    const others: (typeof sending)[] = []
+    try {
+      while (written.mock.calls.length === 0) await sleep(5)
+      let refusal: unknown
+      while (refusal === undefined) {
+        const one = t.send(publisher, [t.delivery()], 120_000)
+        others.push(one)
+        void one.then(([result]) => {
+          if (result?.ok === false) refusal = result.error
+        })
+        await sleep(20)
+      }
+      expect(written.mock.calls.length).toBeLessThan(total)
+    } finally {
+      await setFull(false)
+    }
+    expect(new Set(verdicts(await sending))).toEqual(new Set(['done']))
+    await Promise.all(others)
+    expect(written.mock.calls.length).toBeGreaterThanOrEqual(total)
+    written.mockRestore()
   })
 })

@@ -32,7 +32,9 @@ export const createForwardPlace = async (): Promise<PublisherHarness> => {
       Object.entries(known).flatMap(([name, value]) => (value === null ? [] : [[name, value]])),
     )
     const body = typeof data === 'string' ? Buffer.from(data) : data
-    return { body, contentType, key, headers: { ...lowerNames(event.headers), ...headers } }
+    // An event has fields of its own for what is known of it: there, headers of these names are only headers.
+    const given = Object.entries(lowerNames(event.headers)).filter(([name]) => !(name in known))
+    return { body, contentType, key, headers: { ...Object.fromEntries(given), ...headers } }
   }
   const look = async (): Promise<readonly ReceivedMessage[]> => {
     const { deliveries } = await outbox.inspect.list({ limit: 10_000, order: 'oldest' })

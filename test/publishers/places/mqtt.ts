@@ -36,6 +36,12 @@ export const createMqttPlace = async (): Promise<PublisherHarness> => {
     tooLarge: 2_000_001,
     ...broker.hooks,
     open: ({ format = 'plain' } = {}) => mqttPublisher({ url: broker.url, format }),
+    openRefused: () => mqttPublisher({ url: broker.url.replace('mqtt://', 'mqtt://posthaste:wrong@') }),
+    // More levels than Mosquitto takes.
+    openPoisoned: async () => ({
+      publisher: mqttPublisher({ url: broker.url }),
+      poison: { topic: `${topic}/${'x/'.repeat(250)}` },
+    }),
     received: (count) => untilThere(count, async () => received),
     async dispose() {
       await listener.endAsync(true)

@@ -53,6 +53,11 @@ export const createNatsPlace = async (): Promise<PublisherHarness> => {
     ...broker.hooks,
     open: ({ format = 'plain' } = {}) => natsPublisher({ servers: broker.url, format }),
     openRefused: () => natsPublisher({ servers: broker.url.replace(/\/\/.*@/, '//posthaste:wrong@') }),
+    // A line of the protocol that is longer than the server takes, which it tells nobody.
+    openPoisoned: async () => ({
+      publisher: natsPublisher({ servers: broker.url }),
+      poison: { topic: `${topic}.${'x'.repeat(5_000)}` },
+    }),
     received: (count) => untilThere(count, look),
     dispose: () => broker.close(),
   }

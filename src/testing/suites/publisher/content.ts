@@ -60,10 +60,12 @@ export const contentTopic: PublisherTopic = {
     },
 
     'a header of the application cannot pass for ours': async (t) => {
-      const delivery = t.delivery({ headers: { 'Event-Id': 'forged', 'content-type': 'text/html' } })
+      const forged = { 'Event-Id': 'forged', 'event-tenant': 'forged', 'content-type': 'text/html' }
+      const delivery = t.delivery({ headers: forged })
       await t.sends(t.open(), [delivery])
       const message = await t.only()
       assert.equal(t.header(message, 'event-id'), delivery.event.id)
+      assert.equal(t.header(message, 'event-tenant'), undefined, 'also where the event has none')
       assert.equal(message.contentType, 'application/json')
     },
 

@@ -3,7 +3,7 @@ import { createOutbox } from '../../../core/outbox.ts'
 import { fixed } from '../../../core/policy/retry.ts'
 import type { Publisher } from '../../../core/spi/index.ts'
 import { memoryStore } from '../../../stores/memory/index.ts'
-import { type PublisherFixture, type PublisherTopic, text } from '../publisher-fixture.ts'
+import { firstArrivals, type PublisherFixture, type PublisherTopic, text } from '../publisher-fixture.ts'
 
 const NO_BROKER = 'there is no broker that could be ended'
 
@@ -26,20 +26,6 @@ const outboxTo = (t: PublisherFixture, publisher: Publisher) =>
 const KEYS = 5
 const BEFORE = 100
 const DURING = 100
-
-/** Where each number arrived first. Some may come twice, so more are waited for until none is missing. */
-const firstArrivals = async (t: PublisherFixture, total: number): Promise<ReadonlyMap<number, number>> => {
-  const first = new Map<number, number>()
-  for (let wanted = total; first.size < total; ) {
-    const received = await t.harness.received(wanted)
-    for (const [at, message] of received.entries()) {
-      const { n } = JSON.parse(text(message)) as { n: number }
-      if (!first.has(n)) first.set(n, at)
-    }
-    wanted = received.length + 1
-  }
-  return first
-}
 
 export const faultsTopic: PublisherTopic = {
   title: 'faults',

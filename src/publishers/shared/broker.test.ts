@@ -1,0 +1,183 @@
+import { describe, expect, it } from 'vitest'
+import { isOutageError, isRetryAfter, OutageError } from '../../core/errors.ts'
+import type { EventRecord } from '../../core/model/index.ts'
+import type { OutgoingDelivery, SendResult } from '../../core/spi/index.ts'
+import { brokerPublisher } from './broker.ts'
+import { failed, SENT } from './results.ts'
+
+const delivery = (id: string, key: string | null = null): OutgoingDelivery => ({
+  deliveryId: id,
+  event: { id, key } as EventRecord,
+  attempt: 1,
+  run: 1,
+  deduplicationId: id,
+  topic: 'orders',
+})
+
+const batchOf = (count: number): OutgoingDelivery[] =>
+  Array.from({ length: count }, (_, n) => delivery(String(n)))
+
+interface Opened {
+  broken(): void
+  gone: boolean
+}
+
+/** A broker that closes the connection for some, and says nothing of what else was sent with them. */
+const scripted = (closesFor: (id: string) => boolean, options: { orderedPrefix?: boolean } = {}) => {
+  const arrived: string[] = []
+  const state = { opened: 0, isThere: true }
+  const publisher = brokerPublisher<Opened>({
+    name: 'a broker of the test',
+    maxBatch: 1_000,
+    ...options,
+    async open(broken) {
+      if (!state.isThere) throw new Error('nobody is there')
+      state.opened += 1
+      return { broken, gone: false }
+    },
+    end: () => undefined,
+    async send(connection, deliveries) {
+      // Everything is on its way before anything is answered.
+      await new Promise((resolve) => setImmediate(resolve))
+      if (connection.gone) return await new Promise<never>(() => undefined)
+      if (deliveries.some(({ event }) => closesFor(event.id))) {
+        connection.gone = true
+        connection.broken()
+        return await new Promise<never>(() => undefined)
+      }
+      arrived.push(...deliveries.map(({ event }) => event.id))
+      return deliveries.map((): SendResult => SENT)
+    },
+  })
+  const send = (deliveries: readonly OutgoingDelivery[], signal = new AbortController().signal) =>
+    publisher.send(deliveries, { signal })
+  return { publisher, send, arrived, state }
+}
+
+const verdict = (result: SendResult | undefined): string => {
+  if (result?.ok !== false) return 'done'
+  if (isOutageError(result.error)) return 'outage'
+  return isRetryAfter(result.error) ? 'behind' : 'charged'
+}
+
+describe('a message for which the broker closes the connection', () => {
+  it('is found among many, and the others arrive', async () => {
+    const { send, arrived, state } = scripted((id) => id === '77')
+    const results = await send(batchOf(100))
+    expect(results.map(verdict)).toEqual(batchOf(100).map((_, n) => (n === 77 ? 'charged' : 'done')))
+    expect(arrived.sort()).toEqual(
+      batchOf(100)
+        .map(({ event }) => event.id)
+        .filter((id) => id !== '77')
+        .sort(),
+    )
+    // Halves of a hundred, and once more alone.
+    expect(state.opened).toBeLessThanOrEqual(12)
+  })
+
+  it('may be several', async () => {
+    const { send } = scripted((id) => ['3', '4', '9'].includes(id))
+    const results = (await send(batchOf(10))).map(verdict)
+    expect(results).toEqual(
+      batchOf(10).map(({ event }) => (['3', '4', '9'].includes(event.id) ? 'charged' : 'done')),
+    )
+  })
+
+  it('costs nobody an attempt when nothing gets through', async () => {
+    const { send } = scripted(() => true)
+    for (let n = 0; n < 3; n += 1)
+      expect(new Set((await send(batchOf(4))).map(verdict))).toEqual(new Set(['outage']))
+  })
+
+  it('opens a bounded number of connections', async () => {
+    const { send, state } = scripted((id) => id !== '0')
+    const results = (await send(batchOf(1_000))).map(verdict)
+    expect(results[0]).toBe('done')
+    expect(results.filter((each) => each === 'outage').length).toBeGreaterThan(900)
+    expect(state.opened).toBeLessThanOrEqual(60)
+  })
+
+  it('disturbs what is sent at the same time, which arrives all the same', async () => {
+    const { send } = scripted((id) => id === 'poison')
+    const [first, second] = await Promise.all([
+      send(batchOf(5)),
+      send([delivery('a'), delivery('poison'), delivery('b')]),
+    ])
+    expect(first.map(verdict)).toEqual(batchOf(5).map(() => 'done'))
+    expect(second.map(verdict)).toEqual(['done', 'charged', 'done'])
+  })
+
+  it('is overtaken by nothing of its key', async () => {
+    const { send, arrived } = scripted((id) => id === 'k1', { orderedPrefix: true })
+    const batch = [
+      delivery('k0', 'k'),
+      delivery('l0', 'l'),
+      delivery('k1', 'k'),
+      delivery('k2', 'k'),
+      delivery('l1', 'l'),
+    ]
+    expect((await send(batch)).map(verdict)).toEqual(['done', 'done', 'charged', 'behind', 'done'])
+    expect(arrived).toEqual(['k0', 'l0', 'l1'])
+  })
+
+  it('is not blamed when the broker goes away meanwhile', async () => {
+    const { send, state } = scripted((id) => {
+      if (id === '3') state.isThere = false
+      return id === '3'
+    })
+    const results = (await send(batchOf(4))).map(verdict)
+    expect(new Set(results)).toEqual(new Set(['outage']))
+  })
+
+  it('is looked for no longer than the send may take', async () => {
+    const controller = new AbortController()
+    const { send } = scripted((id) => {
+      if (id === '3') controller.abort(new Error('too late'))
+      return id === '3'
+    })
+    await expect(send(batchOf(4), controller.signal)).rejects.toThrow('too late')
+  })
+})
+
+describe('a connection that is used for long', () => {
+  it('keeps nothing of the sends that have ended', async () => {
+    const listening: number[] = []
+    const signal = new AbortController().signal
+    const { send } = scripted(() => false)
+    const add = signal.addEventListener.bind(signal)
+    let count = 0
+    signal.addEventListener = (...args: Parameters<typeof add>) => {
+      count += 1
+      add(...args)
+    }
+    const remove = signal.removeEventListener.bind(signal)
+    signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+      count -= 1
+      remove(...args)
+    }
+    for (let n = 0; n < 5; n += 1) {
+      await send([delivery(String(n))], signal)
+      listening.push(count)
+    }
+    expect(listening).toEqual([0, 0, 0, 0, 0])
+  })
+
+  it('is not given up for an answer that is an outage', async () => {
+    let opened = 0
+    const publisher = brokerPublisher<null>({
+      name: 'full',
+      maxBatch: 10,
+      open: async () => {
+        opened += 1
+        return null
+      },
+      end: () => undefined,
+      send: async (_connection, deliveries) => deliveries.map(() => failed(new OutageError('no room'))),
+    })
+    for (let n = 0; n < 2; n += 1) {
+      const results = await publisher.send(batchOf(2), { signal: new AbortController().signal })
+      expect(results.map(verdict)).toEqual(['outage', 'outage'])
+    }
+    expect(opened).toBe(1)
+  })
+})
