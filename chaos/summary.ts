@@ -17,7 +17,7 @@ export const summaryOf = (verdict: Verdict, folder: string): string[] => {
   const noticed = Object.keys(observed).length === 0 ? [] : [`  noticed by the processes: ${list(observed)}`]
   return [
     '',
-    `${verdict.ok ? 'Every promise was kept' : 'A PROMISE WAS BROKEN'}: ${verdict.store}, seed ${verdict.seed}`,
+    `${verdict.ok ? 'Every promise was kept' : 'A PROMISE WAS BROKEN'}: ${verdict.store} to ${verdict.destination}, seed ${verdict.seed}`,
     row('events committed', verdict.committed),
     row('deliveries', verdict.delivered, `${verdict.dead} dead, as the sink or the limit wanted`),
     row('lost', verdict.lost),

@@ -22,6 +22,8 @@ const STORIES = 10
 export interface Verdict {
   readonly seed: number
   readonly store: string
+  /** With commas between. */
+  readonly destination: string
   readonly committed: number
   readonly delivered: number
   readonly dead: number
@@ -74,6 +76,7 @@ export class Findings {
     return {
       seed: facts.seed,
       store: facts.store,
+      destination: facts.destinations.join(','),
       committed,
       delivered: this.get('delivered'),
       dead: this.get('dead'),

@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Random } from '../../simulator/random.ts'
 import { openHand } from '../databases/arena.ts'
 import { type FaultLine, FILES, Log } from '../logs.ts'
+import { brokerFaults } from './broker-faults.ts'
 import { findClock } from './clock.ts'
 import { Crew } from './crew.ts'
 import { databaseFaults } from './database-faults.ts'
@@ -90,9 +91,12 @@ const drained = async (world: World): Promise<boolean> => {
 }
 
 const handPlace = await crew.openProxies()
+await crew.openBrokerProxies()
 await using hand = await openHand(handPlace)
 const world: World = { task, crew, hand, random, busy: new Set(), clock: await findClock() }
-const usable = [...processFaults, ...databaseFaults].filter((fault) => {
+// A run with a broker is about it, so its faults come twice as often as the others.
+const ofBroker = task.broker === null ? [] : [...brokerFaults, ...brokerFaults]
+const usable = [...processFaults, ...databaseFaults, ...ofBroker].filter((fault) => {
   if (!(task.regime.faults?.includes(fault.kind) ?? true)) return false
   const reason = fault.refusal?.(world) ?? null
   if (reason !== null) note({ id: 0, kind: fault.kind, what: 'refused', hits: [], detail: reason })

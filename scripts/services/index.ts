@@ -78,3 +78,10 @@ export const debianProgram = async (
   await installDebian(site, 'bookworm', packageName)
   return debianCommand(site, packageName, program, args)
 }
+
+/** Of a server that runs as a process of this machine; else null. */
+export const pidOfService = async (name: string): Promise<number | null> => {
+  mustBeOurs(name)
+  const [found] = await (await engine()).status([name])
+  return found?.pid ?? null
+}
