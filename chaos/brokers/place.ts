@@ -16,9 +16,14 @@ export interface BrokerPlace {
 export const openBroker = async (kind: BrokerKind, label: string): Promise<BrokerPlace> => {
   const name = `${kind}@${label}`
   await removeService(name)
-  const url = await startService(name)
-  await (await loadKit(kind)).setUp(url)
-  return { kind, name, url, home: await homeOfService(name) }
+  try {
+    const url = await startService(name)
+    await (await loadKit(kind)).setUp(url)
+    return { kind, name, url, home: await homeOfService(name) }
+  } catch (error) {
+    await removeService(name)
+    throw error
+  }
 }
 
 export const closeBroker = async ({ name, home }: BrokerPlace, folder: string): Promise<void> => {

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Faults } from '../../chaos/checker/faults.ts'
 import { recoveryOf } from '../../chaos/checker/recovery.ts'
-import { goodStory, judgeStory, PLANTED } from '../../chaos/checker/self-test.ts'
+import { PLANTED } from '../../chaos/checker/self-test.ts'
+import { goodStory, judgeStory } from '../../chaos/checker/story.ts'
 import { Log, readLog } from '../../chaos/logs.ts'
 
 describe('the checker', () => {
@@ -32,7 +33,16 @@ describe('the checker', () => {
     expect(await judgeStory({ ...rest, facts: { ...facts, crashes: ['worker1-1'] } })).toMatchObject({
       ok: false,
     })
-    const nothing = { truth: [], intents: [], sink: [], settled: [], faults: [], transitions: [], left: [] }
+    const nothing = {
+      truth: [],
+      intents: [],
+      sink: [],
+      arrivals: [],
+      settled: [],
+      faults: [],
+      transitions: [],
+      left: [],
+    }
     expect(await judgeStory({ facts, ...nothing })).toMatchObject({ ok: false })
   })
 
