@@ -68,9 +68,19 @@ function* deal(faults: readonly Fault[]): Generator<Fault> {
 /** Short ones, which may happen while something else does. */
 const BESIDE: readonly string[] = ['kill-worker', 'kill-producer', 'kill-connections', 'stop-worker']
 
-const breakThings = async (world: World, faults: readonly Fault[], endsAt: number): Promise<void> => {
-  const beside = faults.filter(({ kind }) => BESIDE.includes(kind))
-  for (const fault of deal(faults)) {
+/** In turns from each of them. */
+function* dealFrom(all: readonly (readonly Fault[])[]): Generator<Fault> {
+  const hands = all.filter((faults) => faults.length > 0).map(deal)
+  for (;;) for (const hand of hands) yield hand.next().value as Fault
+}
+
+const breakThings = async (
+  world: World,
+  all: readonly (readonly Fault[])[],
+  endsAt: number,
+): Promise<void> => {
+  const beside = all.flat().filter(({ kind }) => BESIDE.includes(kind))
+  for (const fault of dealFrom(all)) {
     await pause(random.whole(...task.regime.pauseMs))
     if (performance.now() >= endsAt) return
     const second = random.chance(0.3) ? random.pick(beside) : null
@@ -94,14 +104,16 @@ const handPlace = await crew.openProxies()
 await crew.openBrokerProxies()
 await using hand = await openHand(handPlace)
 const world: World = { task, crew, hand, random, busy: new Set(), clock: await findClock() }
-// A run with a broker is about it, so its faults come twice as often as the others.
-const ofBroker = task.broker === null ? [] : [...brokerFaults, ...brokerFaults]
-const usable = [...processFaults, ...databaseFaults, ...ofBroker].filter((fault) => {
+const isUsable = (fault: Fault): boolean => {
   if (!(task.regime.faults?.includes(fault.kind) ?? true)) return false
   const reason = fault.refusal?.(world) ?? null
   if (reason !== null) note({ id: 0, kind: fault.kind, what: 'refused', hits: [], detail: reason })
   return reason === null
-})
+}
+// A run with a broker is about it: every second fault is one of the broker's.
+const usable = [[...processFaults, ...databaseFaults], task.broker === null ? [] : brokerFaults].map(
+  (faults) => faults.filter(isUsable),
+)
 
 await crew.begin()
 const beganAt = performance.now()

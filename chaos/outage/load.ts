@@ -7,14 +7,12 @@ import { type Pace, PHASES, type Phase } from './verdict.ts'
 export const TYPE = 'order.placed'
 /** Says which event of all it is, so that the order of a key can be seen at the broker. */
 export const NUMBER_HEADER = 'number'
-const KEYS = 50
+/** At once, each with keys of its own: so the order of a key is the order in which its events were written. */
+const WRITERS = 8
+const KEYS = 6
 /** Every fourth has no key, and may be sent right after its commit. */
-const keyOf = (n: number): string | null => (n % 4 === 0 ? null : `k${n % KEYS}`)
-
-interface Written {
-  readonly phase: Phase
-  readonly beganAt: number
-}
+const keyOf = (writer: number, n: number): string | null =>
+  n % 4 === 0 ? null : `k${writer}-${Math.floor(n / WRITERS) % KEYS}`
 
 interface Tally {
   committed: number
@@ -28,17 +26,21 @@ const percentile = (sorted: readonly number[], share: number): number =>
 export class Load {
   readonly #outbox: Outbox<PostgresHandle>
   readonly #intervalMs: number
-  readonly #written = new Map<string, Written>()
+  /** By event, when its transaction began. */
+  readonly #written = new Map<string, number>()
   readonly #heard = new Set<string>()
   readonly #tallies = new Map<Phase, Tally>(
     PHASES.map((phase) => [phase, { committed: 0, waitsMs: [], lastsMs: 0 }]),
   )
   #phase: Phase = 'before'
+  #phaseSince = 0
+  #isRunning = false
+  #ended: Promise<unknown> = Promise.resolve()
   #n = 0
 
   constructor(outbox: Outbox<PostgresHandle>, eventsPerSecond: number) {
     this.#outbox = outbox
-    this.#intervalMs = 1_000 / eventsPerSecond
+    this.#intervalMs = (1_000 / eventsPerSecond) * WRITERS
   }
 
   get committed(): ReadonlySet<string> {
@@ -52,21 +54,28 @@ export class Load {
   /** Called by the listener. */
   hear(id: string): void {
     this.#heard.add(id)
-    const written = this.#written.get(id)
-    if (written !== undefined) this.#note(written)
+    const beganAt = this.#written.get(id)
+    if (beganAt !== undefined) this.#note(beganAt)
   }
 
-  /** Writes one transaction after the other until the signal; those who fall behind do not catch up. */
-  async run(phase: Phase, signal: AbortSignal): Promise<void> {
+  start(): void {
+    this.#isRunning = true
+    this.#phaseSince = performance.now()
+    this.#ended = Promise.all(Array.from({ length: WRITERS }, (_, writer) => this.#run(writer)))
+  }
+
+  /** What is heard from now on counts for this one. */
+  enter(phase: Phase): void {
+    const now = performance.now()
+    this.#tally(this.#phase).lastsMs += now - this.#phaseSince
     this.#phase = phase
-    const beganAt = performance.now()
-    let due = beganAt
-    while (!signal.aborted) {
-      await this.#write()
-      due = Math.max(due + this.#intervalMs, performance.now() - this.#intervalMs)
-      await pause(Math.max(0, due - performance.now()))
-    }
-    this.#tally(phase).lastsMs += performance.now() - beganAt
+    this.#phaseSince = now
+  }
+
+  async stop(): Promise<void> {
+    this.#isRunning = false
+    await this.#ended
+    this.enter(this.#phase)
   }
 
   pace(phase: Phase): Pace {
@@ -81,19 +90,29 @@ export class Load {
     }
   }
 
-  async #write(): Promise<void> {
-    const [n, phase, beganAt] = [this.#n++, this.#phase, performance.now()]
-    const draft = { type: TYPE, key: keyOf(n), payload: { n }, headers: { [NUMBER_HEADER]: String(n) } }
-    const id = await this.#outbox.transaction((tx) => this.#outbox.publish(tx, draft))
-    const written = { phase, beganAt }
-    this.#written.set(id, written)
-    this.#tally(phase).committed += 1
-    // On the hot path it may have been heard before we knew.
-    if (this.#heard.has(id)) this.#note(written)
+  /** One transaction after the other; who falls behind does not catch up. */
+  async #run(writer: number): Promise<void> {
+    let due = performance.now() + (this.#intervalMs / WRITERS) * writer
+    while (this.#isRunning) {
+      await pause(Math.max(0, due - performance.now()))
+      await this.#write(writer)
+      due = Math.max(due, performance.now() - this.#intervalMs) + this.#intervalMs
+    }
   }
 
-  /** Counted in the phase in which it was heard: a destination that waits for the broker is heard too late. */
-  #note({ beganAt }: Written): void {
+  async #write(writer: number): Promise<void> {
+    const [n, beganAt] = [this.#n++, performance.now()]
+    const key = keyOf(writer, n)
+    const draft = { type: TYPE, key, payload: { n }, headers: { [NUMBER_HEADER]: String(n) } }
+    const id = await this.#outbox.transaction((tx) => this.#outbox.publish(tx, draft))
+    this.#written.set(id, beganAt)
+    this.#tally(this.#phase).committed += 1
+    // On the hot path it may have been heard before we knew.
+    if (this.#heard.has(id)) this.#note(beganAt)
+  }
+
+  /** Counted in the phase in which it was heard: who waits for the broker is heard too late. */
+  #note(beganAt: number): void {
     this.#tally(this.#phase).waitsMs.push(performance.now() - beganAt)
   }
 

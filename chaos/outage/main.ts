@@ -40,6 +40,7 @@ const summaryOf = (figures: Figures, problems: readonly string[]): string[] => {
   return [
     '',
     `${problems.length === 0 ? 'It holds' : 'IT DOES NOT HOLD'}: ${broker} was away for ${seconds} s`,
+    row('dead and starting, ms', figures.awayMs),
     row('events committed', figures.committed),
     row('delivered', figures.delivered),
     row('lost', figures.lost),

@@ -52,18 +52,11 @@ class BreakerWatch {
     }
   }
 
-  /** Begins anew. */
-  reset(): void {
-    this.#openings.length = 0
-    this.#openMs = 0
-    this.#openSince = null
-  }
-
   since(at: number, now: number): Figures['breaker'] {
     const first = this.#openings[0]
     const openMs = this.#openMs + (this.#openSince === null ? 0 : now - this.#openSince)
     return {
-      openAfterMs: first === undefined ? null : Math.round(first - at),
+      openAfterMs: first === undefined ? null : Math.max(0, Math.round(first - at)),
       openShare: Math.round((openMs / (now - at)) * 100) / 100,
     }
   }
@@ -79,9 +72,6 @@ class BreakerWatch {
     }
   }
 }
-
-const runFor = async (load: Load, phase: 'before' | 'after', ms: number): Promise<void> =>
-  await load.run(phase, AbortSignal.timeout(ms))
 
 /** Unfinished deliveries of a destination. */
 const waitingAt = async (outbox: Outbox<PostgresHandle>, destination: string): Promise<number> => {
@@ -180,25 +170,24 @@ const measure = async (
   const quietMs = Math.max(2_000, (seconds * 1_000) / 4)
 
   progress(`${eventsPerSecond} events a second, everything works`)
-  await runFor(load, 'before', quietMs)
+  load.start()
+  await pause(quietMs)
 
   progress(`the broker is killed, for ${seconds} s`)
-  const away = new AbortController()
-  const during = load.run('during', away.signal)
-  watch.reset()
-  const killedAt = performance.now()
   await killService(place.name)
+  load.enter('during')
+  const killedAt = performance.now()
   await pause(seconds * 1_000)
   const waitingAtEnd = await waitingAt(outbox as never, broker)
   const breaker = watch.since(killedAt, performance.now())
   progress(`${waitingAtEnd} deliveries wait; the broker is started`)
   const url = await startService(place.name)
-  away.abort()
-  await during
+  const backAt = performance.now()
+  load.enter('after')
   if (url !== place.url) throw new Error(`the broker came back elsewhere, at ${url}`)
 
-  const backAt = performance.now()
-  await runFor(load, 'after', quietMs)
+  await pause(quietMs)
+  await load.stop()
   progress('no new events; what waits is delivered')
   const isDrained = await untilDrained(outbox as never, [broker, LISTENER])
   const recoveryMs = isDrained ? Math.round(performance.now() - backAt) : null
@@ -210,6 +199,7 @@ const measure = async (
   return {
     broker,
     seconds,
+    awayMs: Math.round(backAt - killedAt),
     committed: committed.size,
     delivered,
     lost: committed.size - delivered,

@@ -16,8 +16,10 @@ export interface Pace {
 
 export interface Figures {
   readonly broker: BrokerKind
-  /** For how long the broker was away; its start is not in it. */
+  /** For how long the broker was left dead. */
   readonly seconds: number
+  /** From its death until it was ready again, with its start. */
+  readonly awayMs: number
   readonly committed: number
   /** Events that lie in the broker. */
   readonly delivered: number
