@@ -110,10 +110,9 @@ const isUsable = (fault: Fault): boolean => {
   if (reason !== null) note({ id: 0, kind: fault.kind, what: 'refused', hits: [], detail: reason })
   return reason === null
 }
-// A run with a broker is about it: every second fault is one of the broker's.
-const usable = [[...processFaults, ...databaseFaults], task.broker === null ? [] : brokerFaults].map(
-  (faults) => faults.filter(isUsable),
-)
+// A run with a broker is about it: the first fault is one of the broker's, and then every second one.
+const ofBroker = task.broker === null ? [] : brokerFaults
+const usable = [ofBroker, [...processFaults, ...databaseFaults]].map((faults) => faults.filter(isUsable))
 
 await crew.begin()
 const beganAt = performance.now()

@@ -53,6 +53,7 @@ export class Load {
 
   /** Called by the listener. */
   hear(id: string): void {
+    if (this.#heard.has(id)) return
     this.#heard.add(id)
     const beganAt = this.#written.get(id)
     if (beganAt !== undefined) this.#note(beganAt)
