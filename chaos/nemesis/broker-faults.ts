@@ -82,5 +82,5 @@ const silentBroker = onTheWay('silent-broker', (proxy, { random }) => {
   }
 })
 
-/** Dealt in turns; what all this is for comes twice as often as the others. */
+/** What all this is for comes twice as often as the others. */
 export const brokerFaults: readonly Fault[] = [killBroker, killBroker, stopBroker, cutBroker, silentBroker]
