@@ -68,7 +68,7 @@ export const kafkaKit: Kit = {
           return arrivalsIn(partitionIndex, batches)
         })
       },
-      close: async () => await consumer.close(true),
+      close: () => new Promise((resolve) => void consumer.close(true, resolve)),
     }
   },
 }

@@ -9,6 +9,8 @@ import type { FromReader, ReaderTask } from './messages.ts'
 import { readSend, SEND_HEADER } from './sends.ts'
 
 const AGAIN_MS = 100
+/** The sender of a message without a mark; that should not be there. */
+const NOBODY = { boot: '?', run: 0, attempt: 0, answer: 'ok' } as const
 
 const { folder, kind, url } = JSON.parse(process.argv[2] ?? '{}') as ReaderTask
 const log = new Log(folder, FILES.arrivals)
@@ -20,10 +22,10 @@ const tell = (message: FromReader): void => void process.send?.(message)
 
 const lineOf = ({ position, at, key, headers }: Arrival): ArrivalLine => {
   const mark = headers[SEND_HEADER] ?? ''
-  const { boot, run, attempt } = readSend(mark) ?? { boot: '?', run: 0, attempt: 0 }
+  const { boot, run, attempt, answer } = readSend(mark) ?? NOBODY
   const slot = boot.slice(0, Math.max(0, boot.lastIndexOf('-')))
   const event = headers['event-id'] ?? '?'
-  const sends = [[event, run, attempt, 'ok']] as const
+  const sends = [[event, run, attempt, answer]] as const
   // A broker that lost something may use its place for something else.
   return { at, slot, boot, destination: kind, sends, position: `${position} ${mark}`, key }
 }

@@ -1,7 +1,13 @@
 /** The way of a chaos worker to a real broker refuses what the event wants refused, and keeps the order of a key. */
 import { expect, it } from 'vitest'
 import { readSend, SEND_HEADER, sendsOf } from '../../chaos/crew/sends.ts'
-import { isPermanentError, isRetryAfter, OutageError, type Publisher } from '../../src/index.ts'
+import {
+  isOutageError,
+  isPermanentError,
+  isRetryAfter,
+  OutageError,
+  type Publisher,
+} from '../../src/index.ts'
 import type { PublisherHarness } from '../../src/testing/suites/index.ts'
 import { PublisherFixture } from '../../src/testing/suites/publisher-fixture.ts'
 
@@ -27,7 +33,7 @@ const recording = (answer: (at: number) => boolean = () => true) => {
   return { sent, publisher: sendsOf(publisher, 'worker1-3') }
 }
 
-it('what is refused, and what is behind it in its key, is not sent', async () => {
+it('what is refused is sent as such, and what is behind it in its key is not', async () => {
   const { sent, publisher } = recording()
   const all = [
     delivery('a', 0),
@@ -41,16 +47,26 @@ it('what is refused, and what is behind it in its key, is not sent', async () =>
   const results = await publisher.send(all, context)
   const errors = results.map((result) => (result.ok ? null : result.error))
   expect(errors.map((error) => error === null)).toEqual([true, false, false, false, false, false, true])
-  expect(sent.map(({ event }) => event.id)).toEqual([all[0]?.event.id, all[6]?.event.id])
+  const marks = sent.map(({ event }) => readSend(event.headers[SEND_HEADER] ?? '')?.answer)
+  expect(marks).toEqual(['ok', 'retry', 'dead', 'retry', 'ok'])
+  expect(sent.map(({ event }) => event.id)).toEqual([0, 1, 3, 5, 6].map((at) => all[at]?.event.id))
+  expect(sent.map((each) => each.deduplicationId === each.event.id)).toEqual([
+    true,
+    false,
+    false,
+    false,
+    true,
+  ])
   expect(isPermanentError(errors[3])).toBe(true)
   for (const at of [2, 4]) expect(errors[at]).toMatchObject({ counted: false })
   for (const at of [1, 5]) expect(isRetryAfter(errors[at])).toBe(false)
 })
 
-it('what would be refused spends no attempt when one before it in its key was not accepted', async () => {
+it('what would be refused spends no attempt when the broker was not reached', async () => {
   const { publisher } = recording(() => false)
-  const results = await publisher.send([delivery('a', 0), delivery('a', 1)], context)
-  expect(results[1]).toMatchObject({ ok: false, error: { counted: false } })
+  const [refused, behind] = await publisher.send([delivery('a', 1), delivery('a', 0)], context)
+  expect(refused?.ok === false && isOutageError(refused.error)).toBe(true)
+  expect(behind).toMatchObject({ ok: false, error: { counted: false } })
 })
 
 it('every message says who sent it, each with a number of its own', async () => {
@@ -61,7 +77,7 @@ it('every message says who sent it, each with a number of its own', async () => 
   const marks = sent.map(({ event }) => event.headers[SEND_HEADER] ?? '')
   expect(new Set(marks).size).toBe(2)
   expect(marks.map(readSend)).toEqual([
-    { boot: 'worker1-3', run: 1, attempt: 1 },
-    { boot: 'worker1-3', run: 1, attempt: 1 },
+    { boot: 'worker1-3', run: 1, attempt: 1, answer: 'ok' },
+    { boot: 'worker1-3', run: 1, attempt: 1, answer: 'ok' },
   ])
 })
