@@ -25,6 +25,7 @@ export const summaryOf = (verdict: Verdict, folder: string): string[] => {
     row('duplicates', verdict.duplicates, `at most ${verdict.duplicateBound} were in flight at a fault`),
     row('  unexplained', verdict.unexplained),
     row('out of order', verdict.orderViolations),
+    row('attempts spent', verdict.attemptsSpent, 'on faults; the events asked for the others'),
     row('illegal transitions', verdict.illegalTransitions),
     row('wrong answers', verdict.wrongAnswers, `${verdict.unknown} outcomes were unknown`),
     row('recovery, ms', recoveryMs.p50, `median; 99 % ${recoveryMs.p99}, longest ${recoveryMs.max}`),

@@ -168,8 +168,16 @@ class Checker {
     for await (const line of readLog<TransitionLine>(this.#folder, FILES.transitions)) {
       const problem = transitions.next(line)
       if (problem !== null) this.#found.add('illegalTransitions', problem)
+      if (line.of === 'finished' && line.op === 'insert') this.#countAttempts(line)
     }
     for (const problem of transitions.end()) this.#found.add('illegalTransitions', problem)
+  }
+
+  /** Not judged: a listener's failures are counted, whatever their cause, and so is who is suspected. */
+  #countAttempts({ event, attempts }: TransitionLine): void {
+    const truth = this.#truth.get(plainId(event))
+    if (truth === undefined) return
+    this.#found.count('attemptsSpent', Math.max(0, (attempts ?? 0) - truth.body.failures - 1))
   }
 
   async #readLeft(): Promise<void> {

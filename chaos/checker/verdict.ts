@@ -15,7 +15,14 @@ const VIOLATIONS = [
 
 export type Violation = (typeof VIOLATIONS)[number]
 
-type Counted = Violation | 'delivered' | 'dead' | 'unknown' | 'duplicates' | 'duplicateBound'
+type Counted =
+  | Violation
+  | 'delivered'
+  | 'dead'
+  | 'unknown'
+  | 'duplicates'
+  | 'duplicateBound'
+  | 'attemptsSpent'
 
 const STORIES = 10
 
@@ -34,6 +41,8 @@ export interface Verdict {
   /** Duplicates of a delivery that were not all in flight at a fault. */
   readonly unexplained: number
   readonly orderViolations: number
+  /** Beyond those that the events asked for, of what was delivered: spent on faults. */
+  readonly attemptsSpent: number
   readonly illegalTransitions: number
   /** Transactions that failed according to their answer, and happened. */
   readonly wrongAnswers: number
@@ -86,6 +95,7 @@ export class Findings {
       duplicateBound: this.get('duplicateBound'),
       unexplained: this.get('unexplained'),
       orderViolations: this.get('orderViolations'),
+      attemptsSpent: this.get('attemptsSpent'),
       illegalTransitions: this.get('illegalTransitions'),
       wrongAnswers: this.get('wrongAnswers'),
       unknown: this.get('unknown'),

@@ -24,7 +24,16 @@ describe('the checker', () => {
       delivered: 11,
       dead: 1,
       duplicates: 0,
+      attemptsSpent: 0,
     })
+  })
+
+  it('counts attempts that no event asked for', async () => {
+    const story = goodStory()
+    story.transitions = story.transitions.map((line) =>
+      line.of === 'finished' && line.delivery === 'd2' ? { ...line, attempts: 3 } : line,
+    )
+    expect(await judgeStory(story)).toMatchObject({ ok: true, attemptsSpent: 2 })
   })
 
   it('does not take a run for well that was not drained, crashed, or did nothing', async () => {
