@@ -11,7 +11,7 @@ const config: KnipConfig = {
     'demo/**/*.ts',
     'bench/**/*.ts',
     'simulator/**/*.ts',
-    'chaos/{crew/sink,crew/member,nemesis/main,checker/main}.ts',
+    'chaos/{crew/sink,crew/reader,crew/member,nemesis/main,checker/main}.ts',
     'test/nodes/**/*.ts',
     'examples/*/{server,shop,invoke,main,src/main,src/server}.ts',
     'examples/*/prisma/schema.prisma',

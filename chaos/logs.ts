@@ -17,6 +17,7 @@ import { createInterface } from 'node:readline'
 export const FILES = {
   run: 'run.json',
   sink: 'sink.ndjson',
+  arrivals: 'arrivals.ndjson',
   faults: 'faults.ndjson',
   truth: 'truth.ndjson',
   transitions: 'transitions.ndjson',
@@ -85,6 +86,13 @@ export interface SinkLine {
   readonly boot: string
   readonly destination: string
   readonly sends: readonly (readonly [event: string, run: number, attempt: number, answer: SinkAnswer])[]
+}
+
+/** A message in a real broker. Lines with one position are one message that was read more than once. */
+export interface ArrivalLine extends SinkLine {
+  readonly position: string
+  /** As the broker has it. */
+  readonly key: string | null
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   UsageError,
 } from '../scripts/usage.ts'
 import { RELEASE_FILE } from '../test/compat/previous.ts'
+import { BROKER_KINDS, isBroker } from './brokers/kit.ts'
 import { selfTest } from './checker/self-test.ts'
 import { STORE_KINDS } from './crew/messages.ts'
 import { DESTINATIONS } from './crew/routes.ts'
@@ -26,7 +27,8 @@ const HELP = `npm run chaos -- [options]
   --store NAME        ${STORE_KINDS.join(', ')} (default sqlite)
   --minutes M         how long things are broken, 0.1 to 600 (default 1)
   --seed S            what is broken when; 0 to 4,294,967,295 (default 1)
-  --destination LIST  some of ${DESTINATIONS.join(', ')}, with commas between (default all)
+  --destination LIST  with commas between: some of ${DESTINATIONS.join(', ')}, which end at a recording sink (default all
+                      of these), and one of ${BROKER_KINDS.join(', ')}: a real broker, which is broken too
   --previous FILE     a packed build (.tgz) whose processes take turns with ours, or none
                       (default ${relative(ROOT, RELEASE_FILE)})
   --check FOLDER      judges a run that was kept once more, and runs nothing
@@ -54,9 +56,13 @@ const SPEC = {
 
 const destinationsIn = (text: string): string[] => {
   const names = [...new Set(text.split(','))]
-  const unknown = names.find((name) => !DESTINATIONS.includes(name))
-  if (unknown === undefined) return names
-  throw new UsageError(`--destination: there is no "${unknown}"; there are ${DESTINATIONS.join(', ')}`)
+  const all = [...DESTINATIONS, ...BROKER_KINDS]
+  const unknown = names.find((name) => !all.includes(name))
+  if (unknown !== undefined)
+    throw new UsageError(`--destination: there is no "${unknown}"; there are ${all.join(', ')}`)
+  if (names.filter(isBroker).length > 1)
+    throw new UsageError(`--destination: one broker at a time, not ${names.filter(isBroker).join(' and ')}`)
+  return names
 }
 
 const previousIn = (text: string): string | null => {

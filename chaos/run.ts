@@ -5,6 +5,8 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { withLock } from '../scripts/services/lock.ts'
 import { unpack } from '../test/compat/previous.ts'
+import { isBroker } from './brokers/kit.ts'
+import { type BrokerPlace, closeBroker, openBroker } from './brokers/place.ts'
 import type { Verdict } from './checker/verdict.ts'
 import type { StoreKind } from './crew/messages.ts'
 import {
@@ -128,12 +130,16 @@ const runAlone = async (options: RunOptions): Promise<RunResult> => {
   writeFacts(folder, facts)
   const previous = unpacked(options.previous)
   const arena = await openArena(store, label, minutes, folder)
+  const kind = destinations.find(isBroker)
+  let broker: BrokerPlace | null = null
   try {
+    // Runs on another store may go on beside this one.
+    if (kind !== undefined) broker = await openBroker(kind, `${label}${store}`)
     // The older tables first, then the newer ones: the way of a deployment.
     if (typeof previous !== 'string') await migrate(arena, previous.folder)
     await migrate(arena, null)
     await setUp(arena, regime)
-    const task = { folder, arena, regime, seed, minutes, destinations, previous }
+    const task = { folder, arena, broker, regime, seed, minutes, destinations, previous }
     const { drained, crashes } = await runNemesis(
       { ...task, leaseMs: LEASE_MS, maxAttempts: MAX_ATTEMPTS },
       options.progress,
@@ -143,6 +149,7 @@ const runAlone = async (options: RunOptions): Promise<RunResult> => {
   } finally {
     await keepServerLog(arena, folder)
     await closeArena(arena)
+    if (broker !== null) await closeBroker(broker, folder)
   }
   return { folder, verdict: await checkFolder(folder) }
 }

@@ -17,7 +17,7 @@ export const summaryOf = (verdict: Verdict, folder: string): string[] => {
   const noticed = Object.keys(observed).length === 0 ? [] : [`  noticed by the processes: ${list(observed)}`]
   return [
     '',
-    `${verdict.ok ? 'Every promise was kept' : 'A PROMISE WAS BROKEN'}: ${verdict.store}, seed ${verdict.seed}`,
+    `${verdict.ok ? 'Every promise was kept' : 'A PROMISE WAS BROKEN'}: ${verdict.store} to ${verdict.destination}, seed ${verdict.seed}`,
     row('events committed', verdict.committed),
     row('deliveries', verdict.delivered, `${verdict.dead} dead, as the sink or the limit wanted`),
     row('lost', verdict.lost),
@@ -25,6 +25,7 @@ export const summaryOf = (verdict: Verdict, folder: string): string[] => {
     row('duplicates', verdict.duplicates, `at most ${verdict.duplicateBound} were in flight at a fault`),
     row('  unexplained', verdict.unexplained),
     row('out of order', verdict.orderViolations),
+    row('attempts spent', verdict.attemptsSpent, 'on faults; the events asked for the others'),
     row('illegal transitions', verdict.illegalTransitions),
     row('wrong answers', verdict.wrongAnswers, `${verdict.unknown} outcomes were unknown`),
     row('recovery, ms', recoveryMs.p50, `median; 99 % ${recoveryMs.p99}, longest ${recoveryMs.max}`),

@@ -5,6 +5,7 @@
 import { DELIVERY_STATUS } from '../../src/core/model/delivery.ts'
 import { readFacts } from '../folders.ts'
 import {
+  type ArrivalLine,
   type FaultLine,
   FILES,
   type IntentLine,
@@ -77,6 +78,7 @@ class Checker {
     await this.#readIntents()
     await this.#readSettled()
     await this.#readSink()
+    await this.#readArrivals()
     await this.#readTransitions()
     await this.#readLeft()
     this.#judgeAnswers()
@@ -108,22 +110,42 @@ class Checker {
   }
 
   async #readSink(): Promise<void> {
-    for await (const { at, boot, slot, destination, sends } of readLog<SinkLine>(this.#folder, FILES.sink)) {
-      for (const [event, , , answer] of sends) {
-        const truth = this.#truth.get(plainId(event))
-        if (truth === undefined) {
-          this.#found.add('ghosts', `event ${event} reached ${destination}, and was never committed`)
-          continue
-        }
-        this.#judgeTime(truth, destination, at)
-        const { accepted } = this.#record(event, destination)
-        if (truth.key !== null) {
-          const first = answer === 'ok' && accepted.length === 0
-          const problem = this.#order.next(truth, destination, this.#confirmationOf(truth), at, first)
-          if (problem !== null) this.#found.add('orderViolations', problem)
-        }
-        if (answer === 'ok') accepted.push({ boot, slot, at })
+    for await (const line of readLog<SinkLine>(this.#folder, FILES.sink)) this.#take(line)
+  }
+
+  /** A reader may read a message again; that is no second message. */
+  async #readArrivals(): Promise<void> {
+    const seen = new Set<string>()
+    for await (const line of readLog<ArrivalLine>(this.#folder, FILES.arrivals)) {
+      const { destination, position, key, sends } = line
+      const place = `${destination} ${position}`
+      if (seen.has(place)) continue
+      seen.add(place)
+      const truth = this.#truth.get(plainId(sends[0]?.[0] ?? ''))
+      if (truth !== undefined && truth.key !== key)
+        this.#found.add(
+          'ghosts',
+          `event ${truth.id} of key ${truth.key} reached ${destination} with key ${key}`,
+        )
+      this.#take(line)
+    }
+  }
+
+  #take({ at, boot, slot, destination, sends }: SinkLine): void {
+    for (const [event, , , answer] of sends) {
+      const truth = this.#truth.get(plainId(event))
+      if (truth === undefined) {
+        this.#found.add('ghosts', `event ${event} reached ${destination}, and was never committed`)
+        continue
       }
+      this.#judgeTime(truth, destination, at)
+      const { accepted } = this.#record(event, destination)
+      if (truth.key !== null) {
+        const first = answer === 'ok' && accepted.length === 0
+        const problem = this.#order.next(truth, destination, this.#confirmationOf(truth), at, first)
+        if (problem !== null) this.#found.add('orderViolations', problem)
+      }
+      if (answer === 'ok') accepted.push({ boot, slot, at })
     }
   }
 
@@ -146,8 +168,16 @@ class Checker {
     for await (const line of readLog<TransitionLine>(this.#folder, FILES.transitions)) {
       const problem = transitions.next(line)
       if (problem !== null) this.#found.add('illegalTransitions', problem)
+      if (line.of === 'finished' && line.op === 'insert') this.#countAttempts(line)
     }
     for (const problem of transitions.end()) this.#found.add('illegalTransitions', problem)
+  }
+
+  /** Not judged: a listener's failures are counted, whatever their cause, and so is who is suspected. */
+  #countAttempts({ event, attempts }: TransitionLine): void {
+    const truth = this.#truth.get(plainId(event))
+    if (truth === undefined) return
+    this.#found.count('attemptsSpent', Math.max(0, (attempts ?? 0) - truth.body.failures - 1))
   }
 
   async #readLeft(): Promise<void> {

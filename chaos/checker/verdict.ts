@@ -15,13 +15,22 @@ const VIOLATIONS = [
 
 export type Violation = (typeof VIOLATIONS)[number]
 
-type Counted = Violation | 'delivered' | 'dead' | 'unknown' | 'duplicates' | 'duplicateBound'
+type Counted =
+  | Violation
+  | 'delivered'
+  | 'dead'
+  | 'unknown'
+  | 'duplicates'
+  | 'duplicateBound'
+  | 'attemptsSpent'
 
 const STORIES = 10
 
 export interface Verdict {
   readonly seed: number
   readonly store: string
+  /** With commas between. */
+  readonly destination: string
   readonly committed: number
   readonly delivered: number
   readonly dead: number
@@ -32,6 +41,8 @@ export interface Verdict {
   /** Duplicates of a delivery that were not all in flight at a fault. */
   readonly unexplained: number
   readonly orderViolations: number
+  /** Beyond those that the events asked for, of what was delivered: spent on faults. */
+  readonly attemptsSpent: number
   readonly illegalTransitions: number
   /** Transactions that failed according to their answer, and happened. */
   readonly wrongAnswers: number
@@ -74,6 +85,7 @@ export class Findings {
     return {
       seed: facts.seed,
       store: facts.store,
+      destination: facts.destinations.join(','),
       committed,
       delivered: this.get('delivered'),
       dead: this.get('dead'),
@@ -83,6 +95,7 @@ export class Findings {
       duplicateBound: this.get('duplicateBound'),
       unexplained: this.get('unexplained'),
       orderViolations: this.get('orderViolations'),
+      attemptsSpent: this.get('attemptsSpent'),
       illegalTransitions: this.get('illegalTransitions'),
       wrongAnswers: this.get('wrongAnswers'),
       unknown: this.get('unknown'),

@@ -4,11 +4,13 @@
  */
 import { type DestinationOptions, PermanentError, type Publisher } from '../../src/index.ts'
 import { observeStore } from '../../src/testing/observed-store.ts'
+import { ANSWER_WITHIN_MS, isBroker, loadKit, TOPIC } from '../brokers/kit.ts'
 import { loadLibrary, openStore } from '../databases/stores.ts'
 import { Log, type SettledLine, settledFile } from '../logs.ts'
 import type { FromMember, MemberTask, SinkSend, ToMember } from './messages.ts'
 import { Producer } from './producer.ts'
 import { typesOf } from './routes.ts'
+import { sendsOf } from './sends.ts'
 import { SinkClient } from './sink-client.ts'
 
 const task = JSON.parse(process.argv[2] ?? '{}') as MemberTask
@@ -39,7 +41,7 @@ const sendTo = async (destination: string, sends: readonly SinkSend[]): Promise<
 
 type Orders = Pick<SinkSend, 'failures' | 'fate'>
 
-const publisherTo = (destination: string): Publisher => ({
+const sinkPublisher = (destination: string): Publisher => ({
   maxBatch: destination === 'batch' ? 20 : 1,
   send: (deliveries) =>
     sendTo(
@@ -51,12 +53,20 @@ const publisherTo = (destination: string): Publisher => ({
     ),
 })
 
-const optionsOf = (destination: string): DestinationOptions => ({
-  events: typesOf(destination),
-  retry: library.exponential({ baseMs: 50, maxMs: 1_000, maxAttempts }),
-  breaker: { openMs: 200, maxOpenMs: 1_000 },
-  ...(destination === 'listener' ? {} : { to: publisherTo(destination) }),
-})
+const broker = destinations.find(isBroker)
+const kit = broker === undefined ? null : await loadKit(broker)
+
+const optionsOf = (destination: string): DestinationOptions => {
+  const common: DestinationOptions = {
+    events: typesOf(destination),
+    retry: library.exponential({ baseMs: 50, maxMs: 1_000, maxAttempts }),
+    breaker: { openMs: 200, maxOpenMs: 1_000 },
+  }
+  if (destination === 'listener') return common
+  if (kit === null || destination !== broker) return { ...common, to: sinkPublisher(destination) }
+  const to = sendsOf(kit.publisher(task.brokerUrl as string), boot)
+  return { ...common, to, topic: TOPIC, timeoutMs: ANSWER_WITHIN_MS }
+}
 
 const store = observeStore(await openStore(task.place, task.build), {
   changed: () => undefined,

@@ -1,4 +1,5 @@
 /** What the processes of a run say to each other. */
+import type { BrokerKind } from '../brokers/kit.ts'
 import type { Fate, SinkAnswer } from '../logs.ts'
 import type { Regime } from '../regime.ts'
 
@@ -16,6 +17,17 @@ export interface SinkTask {
   readonly folder: string
   /** 0: any that is free. */
   readonly port: number
+}
+
+export interface ReaderTask {
+  readonly folder: string
+  readonly kind: BrokerKind
+  readonly url: string
+}
+
+/** `reading`: the broker answers. `read-all`: it was asked to end, and has read everything. */
+export interface FromReader {
+  readonly kind: 'reading' | 'read-all'
 }
 
 export interface SinkSend {
@@ -47,6 +59,8 @@ export interface MemberTask {
   readonly seed: number
   readonly place: Place
   readonly sinkPort: number
+  /** The way to the real broker, where a run has one. */
+  readonly brokerUrl: string | null
   readonly destinations: readonly string[]
   readonly produces: boolean
   readonly serves: boolean

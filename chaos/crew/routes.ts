@@ -1,4 +1,8 @@
-/** The destinations of a run, and who hears what: one takes batches, one takes single sends, one has listeners. */
+/**
+ * The destinations of a run, and who hears what. Three end at the recording sink: one takes batches, one takes single
+ * sends, one has listeners. A real broker hears everything.
+ */
+import { isBroker } from '../brokers/kit.ts'
 
 export const DESTINATIONS: readonly string[] = ['batch', 'single', 'listener']
 
@@ -8,7 +12,10 @@ const HEARS: Readonly<Record<string, readonly string[]>> = {
   listener: ['order.placed'],
 }
 
-export const typesOf = (destination: string): readonly string[] => HEARS[destination] ?? []
+const ALL: readonly string[] = [...new Set(Object.values(HEARS).flat())]
+
+export const typesOf = (destination: string): readonly string[] =>
+  isBroker(destination) ? ALL : (HEARS[destination] ?? [])
 
 /** Types that somebody hears, when these are the destinations. */
 export const typesFor = (destinations: readonly string[]): string[] => [

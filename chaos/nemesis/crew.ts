@@ -3,7 +3,16 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { startProxy, type Proxy as TcpProxy } from '../../test/databases/proxy.ts'
-import type { FromMember, MemberTask, Place, ToMember, Vitals } from '../crew/messages.ts'
+import { loadKit } from '../brokers/kit.ts'
+import type {
+  FromMember,
+  FromReader,
+  MemberTask,
+  Place,
+  ReaderTask,
+  ToMember,
+  Vitals,
+} from '../crew/messages.ts'
 import type { NemesisTask } from './messages.ts'
 
 export interface Slot {
@@ -25,7 +34,9 @@ export const SLOTS: readonly Slot[] = [
 
 const STOP_WITHIN_MS = 20_000
 const READY_WITHIN_MS = 60_000
+const READ_WITHIN_MS = 60_000
 const HAND = 'hand'
+const READER = 'reader'
 
 interface Running {
   readonly child: ChildProcess
@@ -40,6 +51,10 @@ export class Crew {
   readonly #running = new Map<string, Running>()
   readonly #boots = new Map<string, number>()
   readonly proxies = new Map<string, TcpProxy>()
+  /** To the broker. */
+  readonly brokerProxies = new Map<string, TcpProxy>()
+  #brokerUrl = ''
+  #reader: ChildProcess | null = null
   #sink: ChildProcess | null = null
   #sinkPort = 0
   /** Nobody produces any more, not even who is started now. */
@@ -89,8 +104,25 @@ export class Crew {
     for (const [name, proxy] of this.proxies) proxy.redirect(pooled.has(name) ? pooler : server)
   }
 
+  /** The same for the broker; its reader too has one that nobody breaks. */
+  async openBrokerProxies(): Promise<void> {
+    const { broker } = this.#task
+    if (broker === null) return
+    this.#brokerUrl = broker.url
+    const { tell } = await loadKit(broker.kind)
+    const told = tell && ((data: Buffer, port: number): Buffer => tell(this.#brokerUrl)(data, port))
+    for (const name of [...SLOTS.map((slot) => slot.name), READER])
+      this.brokerProxies.set(name, await startProxy(broker.url, told))
+  }
+
+  redirectBroker(url: string): void {
+    this.#brokerUrl = url
+    for (const proxy of this.brokerProxies.values()) proxy.redirect(url)
+  }
+
   async begin(): Promise<void> {
     await this.startSink()
+    await this.#startReader()
     await Promise.all(SLOTS.map((slot) => this.start(slot)))
   }
 
@@ -129,6 +161,7 @@ export class Crew {
       seed,
       place: { kind: arena.place.kind, at: this.proxies.get(name)?.url ?? arena.place.at },
       sinkPort: this.#sinkPort,
+      brokerUrl: this.brokerProxies.get(name)?.url ?? null,
       destinations,
       produces: produces && !this.#quiet,
       serves,
@@ -218,16 +251,58 @@ export class Crew {
   async end(): Promise<void> {
     await Promise.all(SLOTS.map(({ name }) => this.stop(name)))
     await this.killSink()
-    for (const proxy of this.proxies.values()) await proxy[Symbol.asyncDispose]()
+    await this.#endReader()
+    for (const proxy of [...this.proxies.values(), ...this.brokerProxies.values()])
+      await proxy[Symbol.asyncDispose]()
   }
 
   /** At once, without waiting, also those that stand still. */
   killAll(): void {
     for (const { child } of this.#running.values()) child.kill('SIGKILL')
     this.#sink?.kill('SIGKILL')
+    this.#reader?.kill('SIGKILL')
   }
 
-  #fork(name: 'sink' | 'member', task: string, env: Readonly<Record<string, string>>): ChildProcess {
+  async #startReader(): Promise<void> {
+    const { broker, folder } = this.#task
+    const url = this.brokerProxies.get(READER)?.url
+    if (broker === null || url === undefined) return
+    const reader = this.#fork(
+      'reader',
+      JSON.stringify({ folder, kind: broker.kind, url } satisfies ReaderTask),
+      {},
+    )
+    this.#reader = reader
+    await new Promise<void>((resolve, reject) => {
+      reader.once('message', () => resolve())
+      reader.once('exit', (code) => reject(new Error(`the reader ended with ${code}`)))
+    })
+  }
+
+  /** When it has read everything; what it has not read by then is lost. */
+  async #endReader(): Promise<void> {
+    const reader = this.#reader
+    if (reader === null) return
+    const exited = new Promise<void>((resolve) => reader.once('exit', () => resolve()))
+    const isOver = reader.exitCode !== null || reader.signalCode !== null
+    let hasReadAll = false
+    reader.on('message', ({ kind }: FromReader) => {
+      hasReadAll ||= kind === 'read-all'
+    })
+    const late = setTimeout(() => reader.kill('SIGKILL'), READ_WITHIN_MS)
+    if (!isOver) {
+      reader.send({ kind: 'finish' }, () => undefined)
+      await exited
+    }
+    clearTimeout(late)
+    if (!hasReadAll) this.#crashes.push('the reader ended before it had read everything')
+  }
+
+  #fork(
+    name: 'sink' | 'reader' | 'member',
+    task: string,
+    env: Readonly<Record<string, string>>,
+  ): ChildProcess {
     const output = openSync(join(this.#task.folder, 'crew.log'), 'a')
     try {
       return fork(new URL(`../crew/${name}.ts`, import.meta.url), [task], {

@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Random } from '../../simulator/random.ts'
 import { openHand } from '../databases/arena.ts'
 import { type FaultLine, FILES, Log } from '../logs.ts'
+import { brokerFaults } from './broker-faults.ts'
 import { findClock } from './clock.ts'
 import { Crew } from './crew.ts'
 import { databaseFaults } from './database-faults.ts'
@@ -21,7 +22,6 @@ const WARM_UP_MS = 1_500
 
 const task = JSON.parse(process.argv[2] ?? '{}') as NemesisTask
 const log = new Log(task.folder, FILES.faults)
-const random = new Random(task.seed, 'nemesis')
 const crew = new Crew(task)
 let numbers = 0
 let struck = 0
@@ -57,8 +57,8 @@ const strike = async (fault: Fault, world: World): Promise<void> => {
 }
 
 /** Every kind in turn, in an order that chance decides anew each time. */
-function* deal(faults: readonly Fault[]): Generator<Fault> {
-  for (;;) {
+function* deal(faults: readonly Fault[], random: Random): Generator<Fault> {
+  while (faults.length > 0) {
     const left = [...faults]
     while (left.length > 0) yield* left.splice(random.whole(0, left.length - 1), 1)
   }
@@ -69,13 +69,26 @@ const BESIDE: readonly string[] = ['kill-worker', 'kill-producer', 'kill-connect
 
 const breakThings = async (world: World, faults: readonly Fault[], endsAt: number): Promise<void> => {
   const beside = faults.filter(({ kind }) => BESIDE.includes(kind))
-  for (const fault of deal(faults)) {
-    await pause(random.whole(...task.regime.pauseMs))
+  for (const fault of deal(faults, world.random)) {
+    await pause(world.random.whole(...task.regime.pauseMs))
     if (performance.now() >= endsAt) return
-    const second = random.chance(0.3) ? random.pick(beside) : null
+    const second = world.random.chance(0.3) ? world.random.pick(beside) : null
     const both = second === null || second === fault ? [fault] : [fault, second]
     await Promise.all(both.map((each) => strike(each, world)))
     await crew.revive()
+  }
+}
+
+/** Long enough for everybody to notice that it is back. */
+const BROKER_PAUSE_MS = [2_000, 6_000] as const
+
+/** Beside everything else, and by a schedule of its own, so that neither changes the other's. */
+const breakBroker = async (world: World, faults: readonly Fault[], endsAt: number): Promise<void> => {
+  const own = { ...world, random: new Random(task.seed, 'nemesis of the broker') }
+  for (const fault of deal(faults, own.random)) {
+    await pause(own.random.whole(...BROKER_PAUSE_MS))
+    if (performance.now() >= endsAt) return
+    await strike(fault, own)
   }
 }
 
@@ -90,14 +103,18 @@ const drained = async (world: World): Promise<boolean> => {
 }
 
 const handPlace = await crew.openProxies()
+await crew.openBrokerProxies()
 await using hand = await openHand(handPlace)
+const random = new Random(task.seed, 'nemesis')
 const world: World = { task, crew, hand, random, busy: new Set(), clock: await findClock() }
-const usable = [...processFaults, ...databaseFaults].filter((fault) => {
+const isUsable = (fault: Fault): boolean => {
   if (!(task.regime.faults?.includes(fault.kind) ?? true)) return false
   const reason = fault.refusal?.(world) ?? null
   if (reason !== null) note({ id: 0, kind: fault.kind, what: 'refused', hits: [], detail: reason })
   return reason === null
-})
+}
+const usable = [...processFaults, ...databaseFaults].filter(isUsable)
+const ofBroker = task.broker === null ? [] : brokerFaults.filter(isUsable)
 
 await crew.begin()
 const beganAt = performance.now()
@@ -115,7 +132,8 @@ setInterval(report, 500).unref()
 
 const sampling = startSampling(world, handPlace)
 await pause(WARM_UP_MS)
-await breakThings(world, usable, beganAt + lastsMs)
+const endsAt = beganAt + lastsMs
+await Promise.all([breakThings(world, usable, endsAt), breakBroker(world, ofBroker, endsAt)])
 phase = 'draining'
 await sampling.stop()
 await crew.stopProducing()

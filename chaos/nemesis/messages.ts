@@ -1,4 +1,5 @@
 /** What the run and its nemesis say to each other. */
+import type { BrokerPlace } from '../brokers/place.ts'
 import type { Arena } from '../databases/arena.ts'
 import type { Regime } from '../regime.ts'
 
@@ -10,6 +11,8 @@ export interface Build {
 export interface NemesisTask {
   readonly folder: string
   readonly arena: Arena
+  /** A real broker among the destinations. */
+  readonly broker: BrokerPlace | null
   readonly regime: Regime
   readonly seed: number
   readonly minutes: number

@@ -1,5 +1,6 @@
 /** Faults of processes: killed, suspended, restarted, with another clock. */
 import { setTimeout as pause } from 'node:timers/promises'
+import { isBroker } from '../brokers/kit.ts'
 import type { Clock } from './clock.ts'
 import { SLOTS, type Slot } from './crew.ts'
 import { type Fault, holding, pickSlot, type World } from './fault.ts'
@@ -127,6 +128,7 @@ const clockShift: Fault = {
 /** The destination itself goes away; answers to what it has stored are lost. */
 const killSink: Fault = {
   kind: 'kill-sink',
+  refusal: ({ task }) => (task.destinations.every(isBroker) ? 'nothing is sent to the sink' : null),
   aim: ({ crew, random }) => {
     const awayMs = random.whole(100, 1_500)
     return {

@@ -87,7 +87,14 @@ export const javaProgram = async (
   main: string,
   args: readonly string[],
 ): Promise<Command> => {
-  const site = { folder: findFolder(console.error), report: console.error }
+  const site = { folder: findFolder(report), report }
   await installMaven(site, name, artifacts)
   return javaCommand(site, name, ['-Xmx128m', '-XX:+UseSerialGC'], main, args)
+}
+
+/** Of a server that runs as a process of this machine; else null. */
+export const pidOfService = async (name: string): Promise<number | null> => {
+  mustBeOurs(name)
+  const [found] = await (await engine()).status([name])
+  return found?.pid ?? null
 }

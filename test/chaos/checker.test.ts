@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Faults } from '../../chaos/checker/faults.ts'
 import { recoveryOf } from '../../chaos/checker/recovery.ts'
-import { goodStory, judgeStory, PLANTED } from '../../chaos/checker/self-test.ts'
+import { PLANTED } from '../../chaos/checker/self-test.ts'
+import { goodStory, judgeStory } from '../../chaos/checker/story.ts'
 import { Log, readLog } from '../../chaos/logs.ts'
 
 describe('the checker', () => {
@@ -23,7 +24,16 @@ describe('the checker', () => {
       delivered: 11,
       dead: 1,
       duplicates: 0,
+      attemptsSpent: 0,
     })
+  })
+
+  it('counts attempts that no event asked for', async () => {
+    const story = goodStory()
+    story.transitions = story.transitions.map((line) =>
+      line.of === 'finished' && line.delivery === 'd2' ? { ...line, attempts: 3 } : line,
+    )
+    expect(await judgeStory(story)).toMatchObject({ ok: true, attemptsSpent: 2 })
   })
 
   it('does not take a run for well that was not drained, crashed, or did nothing', async () => {
@@ -32,7 +42,16 @@ describe('the checker', () => {
     expect(await judgeStory({ ...rest, facts: { ...facts, crashes: ['worker1-1'] } })).toMatchObject({
       ok: false,
     })
-    const nothing = { truth: [], intents: [], sink: [], settled: [], faults: [], transitions: [], left: [] }
+    const nothing = {
+      truth: [],
+      intents: [],
+      sink: [],
+      arrivals: [],
+      settled: [],
+      faults: [],
+      transitions: [],
+      left: [],
+    }
     expect(await judgeStory({ facts, ...nothing })).toMatchObject({ ok: false })
   })
 

@@ -19,6 +19,7 @@ const run = (script: string, args: readonly string[]): Promise<Ended> =>
 
 const simulate = (...args: readonly string[]): Promise<Ended> => run('simulator/main.ts', args)
 const chaos = (...args: readonly string[]): Promise<Ended> => run('chaos/main.ts', args)
+const outage = (...args: readonly string[]): Promise<Ended> => run('chaos/outage/main.ts', args)
 const mutants = (...args: readonly string[]): Promise<Ended> => run('mutants/main.ts', args)
 
 describe('npm run simulate', () => {
@@ -107,12 +108,33 @@ describe('npm run chaos', () => {
     [['--minutes', '0'], '--minutes must be a number from 0.1 to 600, not "0"'],
     [['--seed', '1.5'], '--seed must be a whole number from 0 to 4294967295, not "1.5"'],
     [['--destination', 'moon'], '--destination: there is no "moon"'],
+    [['--destination', 'kafka,redis'], '--destination: one broker at a time, not kafka and redis'],
     [['--previous', 'none.tgz'], '--previous: there is no none.tgz'],
     [['--check', 'nowhere'], '--check: there is no run.json in nowhere'],
   ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
     const { code, stdout, stderr } = await chaos(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run chaos -- --help\n`)
+    expect(stderr).toContain(message)
+  })
+})
+
+describe('npm run outage', () => {
+  it('explains itself', { timeout: 60_000 }, async () => {
+    const { code, stdout, stderr } = await outage('--help')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const option of ['--broker', '--seconds', '--rate', '--json', 'Exit code'])
+      expect(stdout).toContain(option)
+  })
+
+  it.each([
+    [['--bogus'], "Unknown option '--bogus'"],
+    [['--broker', 'mqtt'], '--broker must be one of kafka, rabbitmq, redis, nats, not "mqtt"'],
+    [['--seconds', '0'], '--seconds must be a whole number from 1 to 3600, not "0"'],
+  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+    const { code, stdout, stderr } = await outage(...args)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run outage -- --help\n`)
     expect(stderr).toContain(message)
   })
 })

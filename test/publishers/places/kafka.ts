@@ -10,7 +10,7 @@ const messageOf = ({ key, value, headers }: StoredRecord): ReceivedMessage => {
 }
 
 /** A broker tells its clients where it is; behind the proxy they have to hear that it is the proxy. */
-const tellPort =
+export const tellPort =
   (from: string) =>
   (data: Buffer, to: number): Buffer => {
     const { hostname, port } = new URL(from)
