@@ -240,6 +240,8 @@ export interface ResolvedOptions extends Readonly<Record<NumericOption, number>>
   readonly classify: FailureClassifier | null
   readonly onFailure: ((failure: FailureReport) => void) | null
   readonly destinations: ReadonlyMap<string, ResolvedDestination>
+  /** Settings of destinations from outside of the code, for `local`, which is declared only at start. */
+  readonly outside: Readonly<Record<string, Partial<DestinationOptions>>>
   /** Null: all declared ones. */
   readonly serve: readonly string[] | null
   /** Null: if it serves a destination. */
@@ -358,6 +360,7 @@ const resolve = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOptions => {
     classify: fallback.classify,
     onFailure: given.onFailure ?? null,
     destinations,
+    outside: {},
     serve: given.serve ?? null,
     maintain: given.maintain ?? null,
   })

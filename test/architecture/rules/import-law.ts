@@ -63,6 +63,13 @@ const LAW: readonly Layer[] = [
     node: HARMLESS_NODE,
     packages: ['@nestjs/common', '@nestjs/core'],
   },
+  // Loads the user's own file, and makes a store where an address is all there is.
+  {
+    of: 'src/config',
+    may: ['src/core', 'src/stores/mysql', 'src/stores/postgres', 'src/stores/sqlite'],
+    node: 'any',
+  },
+  { of: 'src/cli', may: ['src/core', 'src/config'], node: 'any' },
   { of: 'src/testing', may: ['src/core', 'src/stores/memory'], node: 'any' },
 ]
 
