@@ -20,6 +20,7 @@ export class Session {
   readonly paint: Paint
   readonly #command: string
   readonly #opened: LoadedOutbox[] = []
+  #loaded: Promise<LoadedConfig> | null = null
   #interrupt: AbortController | null = null
 
   constructor({ command, values, operands }: Parsed, streams: Streams) {
@@ -127,8 +128,10 @@ export class Session {
     ) as LoadOptions
   }
 
+  /** All that are meant; loaded once. */
   async outboxes(): Promise<readonly LoadedOutbox[]> {
-    return (await this.load()).outboxes
+    this.#loaded ??= this.load()
+    return (await this.#loaded).outboxes
   }
 
   /** For what acts on one of them. */

@@ -190,20 +190,20 @@ export class Supervisor {
     for (let index = 0; index < workers && !signal.aborted; index += 1) {
       const old = this.#children.get(index)
       const next = this.#start(index)
+      // Until it delivers it is nobody's replacement; a drain meanwhile counts it in.
+      next.isLeaving = true
+      this.#leaving.add(next)
+      void next.ended.then(() => this.#leaving.delete(next))
       const late = sleep(START_MS, signal).then(() => false)
-      if (!(await Promise.race([next.ready, late]))) {
-        next.isLeaving = true
+      const isReady = await Promise.race([next.ready, late])
+      if (signal.aborted) return
+      if (!isReady) {
         next.process.kill('SIGTERM')
         logger.log('error', 'the new worker does not deliver; the old ones go on', { worker: index })
         return
       }
-      if (signal.aborted) {
-        // The drain counts it in.
-        next.isLeaving = true
-        this.#leaving.add(next)
-        next.process.kill('SIGTERM')
-        return
-      }
+      next.isLeaving = false
+      this.#leaving.delete(next)
       this.#keep(next)
       if (old !== undefined) await this.#dismiss(old)
     }
