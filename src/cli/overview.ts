@@ -1,5 +1,6 @@
 /** How an outbox is doing: asked from its database, the same from every machine. */
 import type { LoadedOutbox } from '../config/load-config.ts'
+import { UNROUTED } from '../core/model/delivery.ts'
 import type { BlockedKey, DestinationCounts, WorkerView } from '../core/spi/index.ts'
 
 /** `serving`: a live process has lanes of it. `unserved`: nobody does, so its deliveries wait. */
@@ -63,7 +64,9 @@ export const takeOverview = async (
       const now = found ?? { destination, counts: EMPTY, oldestLagMs: null }
       const registered = destinations.find((one) => one.name === destination)
       const serving = alive.filter((worker) => worker.destinations.includes(destination))
-      const state = registered?.paused === true ? 'paused' : serving.length > 0 ? 'serving' : 'unserved'
+      // What nobody has routed yet is any worker's business.
+      const isServed = destination === UNROUTED ? alive.length > 0 : serving.length > 0
+      const state = registered?.paused === true ? 'paused' : isServed ? 'serving' : 'unserved'
       return {
         ...now,
         state,
@@ -74,3 +77,7 @@ export const takeOverview = async (
     }),
   }
 }
+
+/** The name that people see: of what is not routed yet, too. */
+export const destinationText = (destination: string): string =>
+  destination === UNROUTED ? '(not routed yet)' : destination

@@ -114,6 +114,10 @@ export class Session {
       url: this.text('url'),
       schema: this.text('schema'),
       prefix: this.text('prefix'),
+      // Only `partitions` has it, and needs tables that have some.
+      ...(this.#command === 'partitions' && this.text('url') !== undefined
+        ? { layout: 'partitioned', period: this.text('period') }
+        : {}),
     }
     const table = this.text('table')
     // PostgreSQL keeps the tables in a schema of that name, the others begin their names with it.

@@ -3,20 +3,30 @@ import type { Command } from '../command.ts'
 import { pause, replay, resume } from './acts.ts'
 import { config } from './config.ts'
 import { deadDiscard, deadEdit, deadList, deadRedrive, deadShow } from './dead.ts'
+import { demo } from './demo.ts'
+import { doctor } from './doctor.ts'
 import { eventsList, eventsShow, eventsTail } from './events.ts'
+import { init } from './init.ts'
 import { migrate } from './migrate.ts'
 import { status } from './status.ts'
+import { cleanup, partitions } from './tables.ts'
+import { why } from './why.ts'
 import { consumeOne, worker } from './worker.ts'
 
 export const COMMANDS: readonly Command[] = [
+  init,
   migrate,
   config,
   worker,
   consumeOne,
+  cleanup,
+  partitions,
   status,
   eventsList,
   eventsShow,
   eventsTail,
+  why,
+  doctor,
   deadList,
   deadShow,
   deadRedrive,
@@ -25,4 +35,5 @@ export const COMMANDS: readonly Command[] = [
   replay,
   pause,
   resume,
+  demo,
 ]

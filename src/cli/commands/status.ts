@@ -1,7 +1,7 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { Command } from '../command.ts'
 import { durationFlag } from '../filters.ts'
-import { type DestinationOverview, type OutboxOverview, takeOverview } from '../overview.ts'
+import { type DestinationOverview, destinationText, type OutboxOverview, takeOverview } from '../overview.ts'
 import type { Session } from '../session.ts'
 import { type Colour, type Column, type Paint, tableLines } from '../terminal.ts'
 import { clean, jsonText } from '../text.ts'
@@ -24,7 +24,7 @@ const lagColour = ({ oldestLagMs }: DestinationOverview): Colour | null => {
 }
 
 const COLUMNS: readonly Column<DestinationOverview>[] = [
-  { title: 'destination', text: ({ destination }) => destination, flexible: true },
+  { title: 'destination', text: ({ destination }) => destinationText(destination), flexible: true },
   { title: 'state', text: ({ state }) => state, colour: ({ state }) => STATE_COLOURS[state] },
   { title: 'pending', text: ({ counts }) => number(counts.pending), align: 'right' },
   {
@@ -64,19 +64,19 @@ export const overviewLines = (
   if (destinations.length === 0) lines.push('  no destination was ever declared: start a worker once')
   else lines.push(...tableLines(destinations, COLUMNS, paint, width))
   lines.push('')
-  if (workers.length === 0) lines.push(paint('yellow', 'no worker is alive: posthaste worker delivers'))
+  const alive = workers.filter(({ fenced }) => !fenced)
+  if (alive.length === 0) lines.push(paint('yellow', 'no worker is alive: posthaste worker delivers'))
   else
     lines.push(
       ...tableLines(
-        workers,
+        alive,
         [
           { title: 'worker', text: (worker) => worker.name, flexible: true },
           { title: 'lanes', text: ({ lanes }) => String(lanes), align: 'right' },
           {
             title: 'lease',
-            text: ({ fenced, expiresInMs }) =>
-              fenced ? 'fenced' : expiresInMs > 0 ? formatDuration(expiresInMs) : 'ran out',
-            colour: ({ fenced, expiresInMs }) => (fenced || expiresInMs <= 0 ? 'red' : null),
+            text: ({ expiresInMs }) => (expiresInMs > 0 ? formatDuration(expiresInMs) : 'ran out'),
+            colour: ({ expiresInMs }) => (expiresInMs > 0 ? null : 'red'),
           },
           { title: 'destinations', text: (worker) => worker.destinations.join(', ') },
         ],
