@@ -30,6 +30,9 @@ export const findCommand = (
     if (words.length < used) continue
     const name = words.slice(0, used).join(' ')
     const command = commands.find((one) => namesOf(one).includes(name))
+    // `dead` alone means `dead list`; a second word that is none of its family is a slip, not an operand.
+    const isFamily = command !== undefined && used === 1 && command.name.startsWith(`${name} `)
+    if (isFamily && words[1] !== undefined && !words[1].startsWith('-')) return null
     if (command !== undefined) return { command, used }
   }
   return null

@@ -58,6 +58,9 @@ const registerTsx = async (path: string, why: string): Promise<void> => {
   // require() resolves to the CommonJS form, whose hooks would not find their own files.
   const { register } = (await load(api.replace(/\.cjs$/, '.mjs'))) as { readonly register: () => unknown }
   register()
+  // Where the nearest package.json does not say "module", a .ts file is CommonJS, which has hooks of its own.
+  const cjs = createRequire(pathToFileURL(path))('tsx/cjs/api') as { readonly register: () => unknown }
+  cjs.register()
   registered = true
 }
 

@@ -162,7 +162,9 @@ const fromModule = async (
   if (typeof module !== 'string') return refuseValue(`${key}.module`, module, 'the path of a file', where)
   const path = resolve(folder, module)
   const exported = await loadModule(path)
-  const found = exported.outbox ?? exported.default
+  // A CommonJS module inside of an ES module namespace has its exports one level deeper.
+  const inner = (exported.default ?? {}) as Readonly<Record<string, unknown>>
+  const found = exported.outbox ?? inner.outbox ?? inner.default ?? exported.default
   if (typeof found === 'function' || hostOf(found) !== null) return found
   throw new ConfigError(`${path} exports no outbox: export it as default, or as "outbox"`, {
     key,

@@ -1,11 +1,13 @@
 /** Every command, in the order in which the help shows them. */
 import type { Command } from '../command.ts'
 import { pause, replay, resume } from './acts.ts'
+import { catalog } from './catalog.ts'
 import { config } from './config.ts'
 import { deadDiscard, deadEdit, deadList, deadRedrive, deadShow } from './dead.ts'
 import { demo } from './demo.ts'
 import { doctor } from './doctor.ts'
 import { eventsList, eventsShow, eventsTail } from './events.ts'
+import { guarantees } from './guarantees.ts'
 import { init } from './init.ts'
 import { migrate } from './migrate.ts'
 import { status } from './status.ts'
@@ -35,5 +37,7 @@ export const COMMANDS: readonly Command[] = [
   replay,
   pause,
   resume,
+  guarantees,
+  catalog,
   demo,
 ]
