@@ -1,5 +1,5 @@
 /** One process that delivers until it is told to stop: the worker itself, and each child of the supervisor. */
-import { unwatchFile, watchFile } from 'node:fs'
+import { statSync } from 'node:fs'
 import { isSettingsOnly } from '../../config/files.ts'
 import type { LoadedConfig, LoadedOutbox } from '../../config/load-config.ts'
 import type { Logger } from '../../core/spi/index.ts'
@@ -42,10 +42,35 @@ const inTurn = (step: () => Promise<void>): (() => Promise<void>) => {
   }
 }
 
+/** A time that no file has, for one that is being replaced at this moment. */
+const changedAt = (file: string): number => {
+  try {
+    return statSync(file).mtimeMs
+  } catch {
+    return -1
+  }
+}
+
+/** Only what holds settings and no code can be read again. What changed since this call is noticed. */
+const watcher = (file: string | null): ((changed: () => void) => () => void) => {
+  if (file === null || !isSettingsOnly(file)) return () => () => undefined
+  let known = changedAt(file)
+  return (changed) => {
+    const timer = setInterval(() => {
+      const now = changedAt(file)
+      if (now === known || now < 0) return
+      known = now
+      changed()
+    }, WATCH_INTERVAL_MS).unref()
+    return () => clearInterval(timer)
+  }
+}
+
 export const runSingle = async (parts: SingleParts): Promise<number> => {
   const { logger, signal } = parts
   let { config } = parts
   let isReady = false
+  const watch = watcher(config.file)
   const startAll = async (): Promise<void> => {
     for (const { outbox } of config.outboxes) await outbox.start()
     isReady = true
@@ -60,12 +85,6 @@ export const runSingle = async (parts: SingleParts): Promise<number> => {
       }),
   }
   const health = healthPort === null ? null : await startHealth(healthHost, healthPort, pages)
-  const processors = config.outboxes.flatMap((outbox) => outbox.processors)
-  logger.log('info', 'the worker delivers', {
-    processors,
-    ...(health === null ? {} : { healthPort: health.port }),
-  })
-
   const reload = inTurn(async () => {
     if (signal.aborted) return
     logger.log('info', 'the configuration is read again')
@@ -82,21 +101,21 @@ export const runSingle = async (parts: SingleParts): Promise<number> => {
     await startAll()
     logger.log('info', 'the worker delivers again')
   })
-  const { file } = config
-  const watched = file !== null && isSettingsOnly(file) ? file : null
-  if (watched !== null)
-    watchFile(watched, { interval: WATCH_INTERVAL_MS, persistent: false }, (now, before) => {
-      if (now.mtimeMs !== before.mtimeMs) void reload()
-    })
+  const watched = watch(() => void reload())
   const onHangup = (): void => void reload()
   process.on('SIGHUP', onHangup)
+  const processors = config.outboxes.flatMap((outbox) => outbox.processors)
+  logger.log('info', 'the worker delivers', {
+    processors,
+    ...(health === null ? {} : { healthPort: health.port }),
+  })
   parts.started(health)
 
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve()
     signal.addEventListener('abort', () => resolve(), { once: true })
   })
-  if (watched !== null) unwatchFile(watched)
+  watched()
   process.off('SIGHUP', onHangup)
   logger.log('info', 'the worker drains')
   const clean = await stopAll(config.outboxes)
