@@ -1,10 +1,11 @@
 import type { KnipConfig } from 'knip'
-import { entries } from './tsdown.config.ts'
+import { entries, programs } from './tsdown.config.ts'
 
 const config: KnipConfig = {
   // What is published, and what people start by hand; tests are found through vitest's configuration.
   entry: [
     ...Object.values(entries),
+    ...Object.values(programs),
     'scripts/*.{ts,mjs}',
     'scripts/package/check-types.ts',
     'scripts/services/{index,main}.ts',

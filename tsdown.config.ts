@@ -22,6 +22,7 @@ export const entries: Record<string, string> = {
   'clients/prisma': 'src/clients/prisma.ts',
   'clients/sequelize': 'src/clients/sequelize.ts',
   'clients/typeorm': 'src/clients/typeorm.ts',
+  config: 'src/config/index.ts',
   mysql: 'src/stores/mysql/index.ts',
   nestjs: 'src/nestjs/index.ts',
   otel: 'src/otel/index.ts',
@@ -39,16 +40,30 @@ export const entries: Record<string, string> = {
   testing: 'src/testing/index.ts',
 }
 
-export default defineConfig({
-  entry: entries,
-  format: ['esm', 'cjs'],
+/** Programs: `bin` in package.json, and what it starts. Nobody imports them, so they have one form and no types. */
+export const programs: Record<string, string> = {
+  main: 'src/cli/main.ts',
+  demo: 'demo/main.ts',
+  'shop-process': 'demo/shop-process.ts',
+}
+
+const common = {
   platform: 'node',
   target: 'node20.19',
-  dts: true,
   sourcemap: true,
-  clean: true,
-  // We ship CommonJS on purpose: Jest and NestJS applications still load packages that way.
-  checks: { legacyCjs: false },
   // .mjs/.cjs always, so that neither form depends on the "type" of the package around it.
   fixedExtension: true,
-})
+} as const
+
+export default defineConfig([
+  {
+    ...common,
+    entry: entries,
+    format: ['esm', 'cjs'],
+    dts: true,
+    clean: true,
+    // We ship CommonJS on purpose: Jest and NestJS applications still load packages that way.
+    checks: { legacyCjs: false },
+  },
+  { ...common, entry: programs, format: 'esm', dts: false, clean: false, outDir: 'dist/cli' },
+])

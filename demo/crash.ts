@@ -14,7 +14,9 @@ export interface CrashResult {
   readonly inFlightAtKills: number
 }
 
-const SHOP = fileURLToPath(new URL('./shop-process.ts', import.meta.url))
+/** Built, both are JavaScript. */
+const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'mjs'
+const SHOP = fileURLToPath(new URL(`./shop-process.${EXTENSION}`, import.meta.url))
 
 export const runCrash = async (
   board: Board,

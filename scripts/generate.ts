@@ -1,11 +1,12 @@
 /**
- * Compiles the numbered `.sql` files of each store into a module beside them, because the library reads no
+ * Writes what follows from something else. Tables of commands and settings go into the documents; and it compiles the numbered `.sql` files of each store into a module beside them, because the library reads no
  * files at run time (bundlers would lose them). `--check` changes nothing and fails if a module is out of date.
  *
  *   src/stores/<store>/migrations/0001_create_outbox.sql … → src/stores/<store>/migrations/migrations.generated.ts
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { cliReference, settingsReference } from './cli-reference.ts'
 import { ROOT } from './run.ts'
 
 const NAME = /^(\d{4})_([a-z0-9_]+)\.sql$/
@@ -39,11 +40,23 @@ const moduleOf = (folder: string): string => {
   return `${header}export const migrations = [\n${items.join('')}] as const\n`
 }
 
+/** The page with what stands between its marks replaced. */
+const pageWith = (page: string, name: string, text: string): string => {
+  const path = join(ROOT, page)
+  const marks = new RegExp(`(<!-- ${name} -->\\n)[\\s\\S]*?(\\n<!-- end of ${name} -->)`)
+  const current = readFileSync(path, 'utf8')
+  if (!marks.test(current)) throw new Error(`${page} has no marks for ${name}`)
+  return current.replace(marks, (_, begin: string, end: string) => `${begin}\n${text}\n${end}`)
+}
+
 const checkOnly = process.argv.includes('--check')
 let stale = 0
-for (const folder of migrationFolders()) {
-  const path = join(folder, 'migrations.generated.ts')
-  const wanted = moduleOf(folder)
+const wantedFiles: readonly (readonly [string, string])[] = [
+  ...migrationFolders().map((folder) => [join(folder, 'migrations.generated.ts'), moduleOf(folder)] as const),
+  [join(ROOT, 'docs/cli.md'), pageWith('docs/cli.md', 'commands', cliReference())],
+  [join(ROOT, 'docs/configuration.md'), pageWith('docs/configuration.md', 'settings', settingsReference())],
+]
+for (const [path, wanted] of wantedFiles) {
   const current = existsSync(path) ? readFileSync(path, 'utf8') : null
   if (current === wanted) continue
   if (checkOnly) {

@@ -32,7 +32,9 @@ export class Destinations {
     const declared = [...this.#options.destinations.values()]
     const local = this.#listeners.get(LOCAL)?.patterns() ?? []
     if (!this.#options.destinations.has(LOCAL) && local.length > 0) {
-      declared.push(resolveDestination(LOCAL, { events: local }, this.#options))
+      const { outside } = this.#options
+      const options = { events: local, ...outside['*'], ...outside[LOCAL] }
+      declared.push(resolveDestination(LOCAL, options, this.#options))
     }
     return declared
   }

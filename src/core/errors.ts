@@ -8,6 +8,7 @@
  */
 export const ERROR_CODES = {
   invalidOption: 'POSTHASTE_INVALID_OPTION',
+  invalidConfig: 'POSTHASTE_INVALID_CONFIG',
   invalidEvent: 'POSTHASTE_INVALID_EVENT',
   noTransaction: 'POSTHASTE_NO_TRANSACTION',
   transactionEnded: 'POSTHASTE_TRANSACTION_ENDED',

@@ -262,6 +262,8 @@ export interface ResolvedOptions extends Readonly<Record<NumericOption, number>>
   /** Guarded: it never throws. */
   readonly tracing: Tracing | null
   readonly destinations: ReadonlyMap<string, ResolvedDestination>
+  /** Settings of destinations from outside of the code, for `local`, which is declared only at start. */
+  readonly outside: Readonly<Record<string, Partial<DestinationOptions>>>
   /** Null: all declared ones. */
   readonly serve: readonly string[] | null
   /** Null: if it serves a destination. */
@@ -384,6 +386,7 @@ const resolve = <Tx, E>(given: OutboxOptions<Tx, E>): ResolvedOptions => {
     onFailure: given.onFailure ?? null,
     tracing: given.tracing === undefined ? null : guardedTracing(given.tracing),
     destinations,
+    outside: {},
     serve: given.serve ?? null,
     maintain: given.maintain ?? null,
   })

@@ -14,6 +14,7 @@ import type { HotIntake } from './flow/hot-intake.ts'
 import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
 import { WakeUps } from './flow/wake-ups.ts'
+import { attachHost, type SettingsFromOutside, Sinks, withSettings } from './host.ts'
 import { createInspect } from './inspection.ts'
 import type { Listener } from './listeners.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
@@ -30,8 +31,6 @@ import {
 import type { Outbox } from './outbox-api.ts'
 import { Pullers } from './pullers.ts'
 import { Rounds } from './rounds.ts'
-import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
-import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
 
@@ -64,8 +63,11 @@ export function createOutbox<Tx, E>(given: unknown): Outbox<Tx, E> {
 
 class OutboxCore<Tx, E> implements HotIntake {
   readonly #store: Store<Tx, E>
+  readonly #given: OutboxOptions<Tx, E>
+  /** One object for good, which `configure` changes in place: what is built later finds what holds then. */
   readonly #options: ResolvedOptions
   readonly #runtime: Runtime
+  readonly #sinks: Sinks
   readonly #logger: Logger
   readonly #metrics: Metrics
   readonly #newId: () => string
@@ -89,12 +91,14 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly api: Outbox<Tx, E>
 
   constructor(given: OutboxOptions<Tx, E>) {
-    this.#options = resolveOptions(given)
+    this.#given = given
+    this.#options = { ...resolveOptions(given) }
     this.#destinations = new Destinations(this.#options)
     this.#store = given.store
     this.#runtime = given.runtime ?? createSystemRuntime()
-    this.#logger = guardedLogger(given.logger ?? SILENT_LOGGER)
-    this.#metrics = guardedMetrics(given.metrics ?? NOOP_METRICS)
+    this.#sinks = new Sinks(given)
+    this.#logger = this.#sinks.logger
+    this.#metrics = this.#sinks.metrics
     this.#newId = createIdGenerator(this.#runtime)
     this.#failed = failureReporter(this.#options.onFailure, this.#logger)
     this.#wakeUps = new WakeUps({ store: this.#store as Store, runtime: this.#runtime, logger: this.#logger })
@@ -102,12 +106,30 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#rounds = new Rounds({
       store: this.#store as Store,
       runtime: this.#runtime,
-      drainMs: this.#options.drainMs,
+      drainMs: () => this.#options.drainMs,
       ready: () => this.#open(),
       running: () => this.#engine,
       create: () => this.#createEngine(this.#destinations.served(), false),
     })
     this.api = this.#createApi(given.transactions ?? given.store.transactions)
+    attachHost(this.api, {
+      store: this.#store as Store,
+      given: given as OutboxOptions<unknown, unknown>,
+      options: this.#options,
+      declared: () => this.#destinations.declared(),
+      served: () => this.#destinations.served(),
+      registered: () => this.#open().then(() => this.#store.registry.load()),
+      configure: (settings) => this.#configure(settings),
+    })
+  }
+
+  #configure(settings: SettingsFromOutside): void {
+    if (this.#engine !== null) {
+      throw new OutboxError(ERROR_CODES.conflict, 'settings cannot change while the outbox is started')
+    }
+    const given = withSettings(this.#given, settings)
+    Object.assign(this.#options, resolveOptions(given), { outside: settings.destinations ?? {} })
+    this.#sinks.use(given)
   }
 
   // ---------------------------------------------------------------------------------------- hot intake

@@ -10,7 +10,7 @@ import type { Runtime, Store } from './spi/index.ts'
 export interface RoundsParts {
   readonly store: Store
   readonly runtime: Runtime
-  readonly drainMs: number
+  readonly drainMs: () => number
   readonly ready: () => Promise<void>
   /** Null while the process is not started. */
   readonly running: () => Engine | null
@@ -89,7 +89,7 @@ export class Rounds {
       look()
       waiting = engine.hasWaiting()
     } finally {
-      if (started === null) await engine.stop(drainMs)
+      if (started === null) await engine.stop(drainMs())
       this.#engines.delete(engine)
     }
     const { tally } = engine

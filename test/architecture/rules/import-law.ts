@@ -72,6 +72,13 @@ const LAW: readonly Layer[] = [
   // Exporters: they turn what the core tells into the words of others.
   { of: 'src/prometheus', may: ['src/core'], node: HARMLESS_NODE },
   { of: 'src/otel', may: ['src/core'], node: HARMLESS_NODE, packages: ['@opentelemetry/api'] },
+  // Loads the user's own file, and makes a store where an address is all there is.
+  {
+    of: 'src/config',
+    may: ['src/core', 'src/stores/mysql', 'src/stores/postgres', 'src/stores/sqlite'],
+    node: 'any',
+  },
+  { of: 'src/cli', may: ['src/core', 'src/config'], node: 'any' },
   { of: 'src/testing', may: ['src/core', 'src/stores/memory'], node: 'any' },
 ]
 

@@ -1,0 +1,82 @@
+import type { ResolvedSetting } from '../../config/apply.ts'
+import { maskSecrets } from '../../config/mask.ts'
+import type { Command } from '../command.ts'
+import { clean } from '../text.ts'
+
+const originText = ({ origin }: ResolvedSetting): string => {
+  if (origin.kind === 'default') return 'default'
+  return origin.kind === 'code' ? 'code (createOutbox)' : `${origin.kind}: ${origin.where}`
+}
+
+const valueText = ({ value }: ResolvedSetting): string => {
+  if (value === null || value === undefined) return 'none'
+  return Array.isArray(value) ? value.join(', ') || 'none' : String(value)
+}
+
+const plain = ({ key, value, origin }: ResolvedSetting): Readonly<Record<string, unknown>> => ({
+  key,
+  value: typeof value === 'string' ? maskSecrets(value) : (value ?? null),
+  from: origin.kind,
+  ...(origin.where === '' ? {} : { where: origin.where }),
+})
+
+export const config: Command = {
+  name: 'config',
+  group: 'Set up',
+  summary: 'the settings that hold, and where each of them came from',
+  operands: '',
+  counts: [0, 0],
+  about: [
+    'Later places win: the default, the code (createOutbox), the file, the environment (POSTHASTE_…), flags (--set). ' +
+      'Passwords are masked. Nothing is connected, so this also works while the database is away.',
+    'Without --all only what somebody said is shown.',
+  ],
+  flags: [{ name: 'all', about: 'also what is at its default' }],
+  examples: [
+    ['posthaste config', 'what was said, and by whom'],
+    ['POSTHASTE_POLL_INTERVAL=5s posthaste config --json', 'for programs, everything'],
+  ],
+  async run(session) {
+    const loaded = await session.load({ under: () => ({}) })
+    const shown = (settings: readonly ResolvedSetting[]): readonly ResolvedSetting[] =>
+      session.isOn('all') ? settings : settings.filter(({ origin }) => origin.kind !== 'default')
+    const print = (title: string, settings: readonly ResolvedSetting[]): void => {
+      session.say(session.paint('bold', title))
+      if (settings.length === 0) session.say('  everything is at its default')
+      else
+        session.table(settings, [
+          { title: 'setting', text: ({ key }) => `  ${key}` },
+          { title: 'value', text: valueText, colour: () => 'cyan' },
+          { title: 'from', text: originText },
+        ])
+      session.say()
+    }
+    session.say(`file      ${clean(loaded.file ?? 'none')}`)
+    if (!loaded.enabled) session.say('enabled   no: by subscription or enableOutbox')
+    session.say()
+    for (const { name, host, url, settings, processors } of loaded.outboxes) {
+      print(`outbox ${name} (${host.store.name})`, shown(settings))
+      if (url !== null) session.say(`  database    ${clean(url.value)}  from ${url.from}`)
+      for (const processor of processors) session.say(`  processor   ${clean(processor)}`)
+      session.say()
+    }
+    print('worker', shown(loaded.workerSettings))
+    for (const variable of loaded.unknownVariables)
+      session.note(`${session.paint('yellow', 'note:')} ${clean(variable)} means nothing here`)
+    return {
+      json: {
+        file: loaded.file,
+        enabled: loaded.enabled,
+        outboxes: loaded.outboxes.map(({ name, host, url, settings, processors }) => ({
+          name,
+          store: host.store.name,
+          database: url === null ? null : { url: maskSecrets(url.value), from: url.from },
+          processors,
+          settings: settings.map(plain),
+        })),
+        worker: loaded.workerSettings.map(plain),
+        unknownVariables: loaded.unknownVariables,
+      },
+    }
+  },
+}

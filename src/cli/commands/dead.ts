@@ -1,0 +1,306 @@
+import { readFileSync } from 'node:fs'
+import type { LoadedOutbox } from '../../config/load-config.ts'
+import type { DeliveryView } from '../../core/spi/index.ts'
+import { perSecondOf, requireSome, runBulk } from '../bulk.ts'
+import type { Command, Flag } from '../command.ts'
+import { ACT_FLAGS, eachPage, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
+import { fingerprint, template } from '../fingerprint.ts'
+import type { Session } from '../session.ts'
+import { agoText, plainDelivery, plainEvent, sayEvent, timeText } from '../show.ts'
+import { clean, count, deliveriesText } from '../text.ts'
+
+/** More dead ones than this are looked at in several runs. */
+const LOOK_AT = 10_000
+
+interface Group {
+  readonly fingerprint: string
+  readonly outbox: string
+  readonly destination: string
+  readonly type: string
+  readonly error: string
+  count: number
+  oldestAtMs: number
+  newestAtMs: number
+  /** One of them, to look at. */
+  readonly sample: string
+}
+
+const groupsOf = (outbox: string, deliveries: readonly DeliveryView[], groups: Map<string, Group>): void => {
+  for (const delivery of deliveries) {
+    const mark = fingerprint(delivery)
+    const at = delivery.createdAtMs
+    const known = groups.get(mark)
+    if (known === undefined) {
+      const { destination, type, lastError, id } = delivery
+      const error = template(lastError ?? '')
+      const group = { fingerprint: mark, outbox, destination, type, error, sample: id }
+      groups.set(mark, { ...group, count: 1, oldestAtMs: at, newestAtMs: at })
+    } else {
+      known.count += 1
+      known.oldestAtMs = Math.min(known.oldestAtMs, at)
+      known.newestAtMs = Math.max(known.newestAtMs, at)
+    }
+  }
+}
+
+export const deadList: Command = {
+  name: 'dead list',
+  aliases: ['dead'],
+  group: 'Repair',
+  summary: 'dead deliveries, grouped by what went wrong',
+  operands: '',
+  counts: [0, 0],
+  about: [
+    'Errors of one kind share a fingerprint: numbers, ids and quoted values are taken out of the message first. Redrive or discard ' +
+      'a whole group by it once its cause is mended.',
+  ],
+  flags: [...FILTER_FLAGS, { name: 'each', about: 'one line per delivery instead of groups' }],
+  examples: [
+    ['posthaste dead list', 'what died, and how much of it'],
+    ['posthaste dead redrive --group 4f1c22ab', 'all of one kind again'],
+  ],
+  async run(session) {
+    const groups = new Map<string, Group>()
+    const all: (DeliveryView & { readonly outbox: string })[] = []
+    let more = false
+    for (const loaded of await session.outboxes()) {
+      const { name } = loaded
+      const query = { ...filterOf(session), status: ['dead' as const] }
+      const seen = await eachPage(loaded, query, LOOK_AT, (page) => {
+        groupsOf(name, page, groups)
+        if (session.isOn('each')) all.push(...page.map((delivery) => ({ outbox: name, ...delivery })))
+      })
+      more ||= seen.more
+    }
+    const sorted = [...groups.values()].sort((a, b) => b.count - a.count)
+    const dead = sorted.reduce((sum, group) => sum + group.count, 0)
+    if (dead === 0) session.say(session.paint('green', 'nothing is dead'))
+    else if (session.isOn('each'))
+      session.table(all, [
+        { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan' },
+        { title: 'type', text: ({ type }) => type },
+        { title: 'destination', text: ({ destination }) => destination },
+        { title: 'group', text: fingerprint, colour: () => 'yellow' },
+        { title: 'key', text: ({ key }) => key ?? '' },
+        { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
+      ])
+    else
+      session.table(sorted, [
+        { title: 'group', text: (group) => group.fingerprint, colour: () => 'yellow' },
+        { title: 'count', text: (group) => String(group.count), align: 'right', colour: () => 'red' },
+        { title: 'destination', text: ({ destination }) => destination },
+        { title: 'type', text: ({ type }) => type },
+        { title: 'newest', text: ({ newestAtMs }) => agoText(newestAtMs) },
+        { title: 'error', text: ({ error }) => error, flexible: true },
+      ])
+    if (more) session.note(`only the newest ${LOOK_AT.toLocaleString('en-US')} were looked at`)
+    return {
+      json: {
+        dead,
+        more,
+        groups: sorted.map(({ oldestAtMs, newestAtMs, ...group }) => ({
+          ...group,
+          oldestAt: timeText(oldestAtMs),
+          newestAt: timeText(newestAtMs),
+        })),
+        ...(session.isOn('each') ? { deliveries: all.map(plainDelivery) } : {}),
+      },
+    }
+  },
+}
+
+export const deadShow: Command = {
+  name: 'dead show',
+  group: 'Repair',
+  summary: 'one dead delivery with its history of attempts',
+  operands: 'ID',
+  counts: [1, 1],
+  about: ['ID is that of the delivery or of its event. The stack of the last failure is shown too.'],
+  flags: [{ name: 'payload', about: 'show payload and headers too' }],
+  examples: [['posthaste dead show 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', 'why it died']],
+  async run(session) {
+    const [{ name }, detail] = await findEvent(session, session.operands[0] ?? '')
+    sayEvent(session, detail, session.isOn('payload'))
+    const stack = detail.attempts.at(-1)?.stack ?? null
+    if (stack !== null) {
+      session.say()
+      for (const line of stack.split('\n')) session.say(session.paint('dim', clean(line)))
+    }
+    return { json: { outbox: name, ...plainEvent(detail, session.isOn('payload')) } }
+  },
+}
+
+const CHOICE_FLAGS: readonly Flag[] = [
+  { name: 'group', value: 'FINGERPRINT', about: 'all of one kind, as dead list shows them' },
+  ...FILTER_FLAGS,
+  { name: 'all', about: 'all that are dead' },
+  { name: 'dry-run', about: 'say how many it would be, and touch nothing' },
+  { name: 'per-second', value: 'N', about: 'at most N a second, to spare what hears them' },
+  ...ACT_FLAGS,
+]
+
+interface Choice {
+  readonly loaded: LoadedOutbox
+  readonly ids: readonly string[]
+}
+
+/** By ids, or by a filter; never everything by accident. */
+const choose = async (session: Session): Promise<Choice> => {
+  const filter = filterOf(session)
+  const group = session.text('group')
+  const isFiltered = group !== undefined || Object.keys(filter).length > 0 || session.isOn('all')
+  if (session.operands.length > 0) {
+    if (isFiltered) session.refuse('name ids, or a filter; not both')
+    return await chooseByIds(session)
+  }
+  if (!isFiltered)
+    session.refuse('name what is meant: ids, --group, --destination, --type, --key, --tenant or --all')
+  const loaded = await session.outbox()
+  const ids: string[] = []
+  const { more } = await eachPage(
+    loaded,
+    { ...filter, status: ['dead'], order: 'oldest' },
+    LOOK_AT,
+    (page) => {
+      for (const delivery of page)
+        if (group === undefined || fingerprint(delivery) === group) ids.push(delivery.id)
+    },
+  )
+  requireSome(ids, group === undefined ? 'dead delivery that matches' : `dead delivery of the group ${group}`)
+  if (more)
+    session.note(`only the oldest ${LOOK_AT.toLocaleString('en-US')} are meant; run it again for the rest`)
+  return { loaded, ids }
+}
+
+const chooseByIds = async (session: Session): Promise<Choice> => {
+  let loaded: LoadedOutbox | null = null
+  const ids: string[] = []
+  for (const id of session.operands) {
+    const [owner, detail, delivery] = await findEvent(session, id)
+    if (loaded !== null && owner.name !== loaded.name)
+      session.refuse('these are in different outboxes; one at a time')
+    loaded = owner
+    const dead = (delivery === null ? detail.deliveries : [delivery]).filter(
+      ({ status }) => status === 'dead',
+    )
+    requireSome(
+      dead.map((one) => one.id),
+      `dead delivery at ${id}: it is ${[...new Set((delivery === null ? detail.deliveries : [delivery]).map(({ status }) => status))].join(', ')}`,
+    )
+    ids.push(...dead.map((one) => one.id))
+  }
+  if (loaded === null) return session.refuse('name at least one id')
+  return { loaded, ids }
+}
+
+export const deadRedrive: Command = {
+  name: 'dead redrive',
+  group: 'Repair',
+  summary: 'sends dead deliveries again: one, a group, a key or all',
+  operands: '[ID…]',
+  counts: [0, 1_000],
+  about: [
+    'Each begins a new run without attempts, in its old place in the order of its key; what waits behind a dead head goes on after it. ' +
+      'Mend the cause first, or they die again.',
+    'Works in steps of at most 100, each a transaction: Ctrl-C stops between two of them, and what was not touched stays dead.',
+  ],
+  flags: CHOICE_FLAGS,
+  examples: [
+    ['posthaste dead redrive --group 4f1c22ab --dry-run', 'how many would it be?'],
+    ['posthaste dead redrive --all --per-second 50 --reason "mail server is back"', 'gently'],
+    ['posthaste dead redrive --key customer-7', 'one key, in its order'],
+  ],
+  async run(session) {
+    const perSecond = perSecondOf(session)
+    const { loaded, ids } = await choose(session)
+    if (session.isOn('dry-run')) {
+      session.say(`would redrive ${deliveriesText(ids.length)}`)
+      return { json: { dryRun: true, matched: ids.length, redriven: 0 } }
+    }
+    const act = session.act()
+    const step = (deliveryIds: readonly string[]): Promise<number> =>
+      loaded.outbox.operator.redrive({ deliveryIds }, act)
+    const redriven = await runBulk(session, { ids, done: 'redriven', perSecond, step })
+    session.say(session.paint('green', `${deliveriesText(redriven)} redriven`))
+    return { json: { dryRun: false, matched: ids.length, redriven } }
+  },
+}
+
+export const deadDiscard: Command = {
+  name: 'dead discard',
+  group: 'Repair',
+  summary: 'gives dead deliveries up, with a reason',
+  operands: '[ID…]',
+  counts: [0, 1_000],
+  about: ['What waits behind them in their key goes on. The reason stays in the audit trail.'],
+  flags: CHOICE_FLAGS,
+  examples: [['posthaste dead discard --group 4f1c22ab --reason "test data"', 'a whole group']],
+  async run(session) {
+    if ((session.text('reason') ?? '').trim() === '')
+      session.refuse('discard needs --reason: somebody will ask')
+    const perSecond = perSecondOf(session)
+    const { loaded, ids } = await choose(session)
+    if (session.isOn('dry-run')) {
+      session.say(`would discard ${deliveriesText(ids.length)}`)
+      return { json: { dryRun: true, matched: ids.length, discarded: 0 } }
+    }
+    const act = session.act()
+    const step = (deliveryIds: readonly string[]): Promise<number> =>
+      loaded.outbox.operator.discard({ deliveryIds }, act)
+    const discarded = await runBulk(session, { ids, done: 'discarded', perSecond, step })
+    session.say(`${deliveriesText(discarded)} discarded`)
+    return { json: { dryRun: false, matched: ids.length, discarded } }
+  },
+}
+
+const readPayload = (session: Session): unknown => {
+  const [text, file] = [session.text('payload'), session.text('payload-file')]
+  if ((text === undefined) === (file === undefined)) session.refuse('name either --payload or --payload-file')
+  let source: string
+  try {
+    source = text ?? readFileSync(file === '-' ? 0 : (file ?? ''), 'utf8')
+  } catch (error) {
+    return session.refuse(`${file} cannot be read: ${(error as Error).message}`)
+  }
+  try {
+    return JSON.parse(source)
+  } catch {
+    // The text itself is not repeated: it may hold personal data.
+    return session.refuse('the payload is not JSON')
+  }
+}
+
+export const deadEdit: Command = {
+  name: 'dead edit',
+  group: 'Repair',
+  summary: 'sends a dead delivery again with a corrected payload',
+  operands: 'ID',
+  counts: [1, 1],
+  about: [
+    'Makes a corrected copy of the event for this destination alone, in the place of the original, which can no longer be sent. ' +
+      'ID is that of the delivery, or of its event when only one of its deliveries is dead.',
+  ],
+  flags: [
+    { name: 'payload', value: 'JSON', about: 'the new payload' },
+    { name: 'payload-file', value: 'FILE', about: 'the same from a file; - for standard input' },
+    ...ACT_FLAGS,
+  ],
+  examples: [
+    [`posthaste dead edit ID --payload '{"email":"ada@example.org"}' --reason typo`, 'from the command line'],
+    ['posthaste dead edit ID --payload-file mended.json', 'from a file'],
+  ],
+  async run(session) {
+    const payload = readPayload(session)
+    const [{ name, outbox }, detail, delivery] = await findEvent(session, session.operands[0] ?? '')
+    const dead = detail.deliveries.filter(({ status }) => status === 'dead')
+    if (delivery === null && dead.length > 1)
+      session.refuse(
+        `${count(dead.length, 'delivery', 'deliveries')} of this event are dead; name one: ${dead.map(({ id }) => id).join(', ')}`,
+      )
+    const id = delivery?.id ?? dead[0]?.id
+    requireSome(id === undefined ? [] : [id], `dead delivery at ${session.operands[0]}`)
+    const eventId = await outbox.operator.edit(id as string, { payload }, session.act())
+    session.say(`${session.paint('green', 'corrected:')} event ${eventId} takes its place`)
+    return { json: { outbox: name, deliveryId: id, eventId } }
+  },
+}

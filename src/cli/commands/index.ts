@@ -1,0 +1,43 @@
+/** Every command, in the order in which the help shows them. */
+import type { Command } from '../command.ts'
+import { pause, replay, resume } from './acts.ts'
+import { catalog } from './catalog.ts'
+import { config } from './config.ts'
+import { deadDiscard, deadEdit, deadList, deadRedrive, deadShow } from './dead.ts'
+import { demo } from './demo.ts'
+import { doctor } from './doctor.ts'
+import { eventsList, eventsShow, eventsTail } from './events.ts'
+import { guarantees } from './guarantees.ts'
+import { init } from './init.ts'
+import { migrate } from './migrate.ts'
+import { status } from './status.ts'
+import { cleanup, partitions } from './tables.ts'
+import { why } from './why.ts'
+import { consumeOne, worker } from './worker.ts'
+
+export const COMMANDS: readonly Command[] = [
+  init,
+  migrate,
+  config,
+  worker,
+  consumeOne,
+  cleanup,
+  partitions,
+  status,
+  eventsList,
+  eventsShow,
+  eventsTail,
+  why,
+  doctor,
+  deadList,
+  deadShow,
+  deadRedrive,
+  deadEdit,
+  deadDiscard,
+  replay,
+  pause,
+  resume,
+  guarantees,
+  catalog,
+  demo,
+]

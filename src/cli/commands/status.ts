@@ -1,0 +1,222 @@
+import { formatDuration } from '../../config/duration.ts'
+import type { Command } from '../command.ts'
+import { durationFlag } from '../filters.ts'
+import { type DestinationOverview, destinationText, type OutboxOverview, takeOverview } from '../overview.ts'
+import type { Session } from '../session.ts'
+import { type Colour, type Column, type Paint, tableLines } from '../terminal.ts'
+import { clean, jsonText } from '../text.ts'
+
+const STATE_COLOURS: Readonly<Record<DestinationOverview['state'], Colour>> = {
+  serving: 'green',
+  paused: 'yellow',
+  unserved: 'red',
+}
+
+/** From here on a lag is worth a look, and a worry. */
+const LAG_LOOK_MS = 10_000
+const LAG_WORRY_MS = 60_000
+
+const number = (value: number): string => value.toLocaleString('en-US')
+
+const lagColour = ({ oldestLagMs }: DestinationOverview): Colour | null => {
+  if (oldestLagMs === null || oldestLagMs < LAG_LOOK_MS) return null
+  return oldestLagMs < LAG_WORRY_MS ? 'yellow' : 'red'
+}
+
+const COLUMNS: readonly Column<DestinationOverview>[] = [
+  { title: 'destination', text: ({ destination }) => destinationText(destination), flexible: true },
+  { title: 'state', text: ({ state }) => state, colour: ({ state }) => STATE_COLOURS[state] },
+  { title: 'pending', text: ({ counts }) => number(counts.pending), align: 'right' },
+  {
+    title: 'retry',
+    text: ({ counts }) => number(counts.retry),
+    align: 'right',
+    colour: ({ counts }) => (counts.retry > 0 ? 'yellow' : null),
+  },
+  { title: 'held', text: ({ counts }) => number(counts.held), align: 'right' },
+  { title: 'scheduled', text: ({ counts }) => number(counts.scheduled), align: 'right' },
+  {
+    title: 'dead',
+    text: ({ counts }) => number(counts.dead),
+    align: 'right',
+    colour: ({ counts }) => (counts.dead > 0 ? 'red' : null),
+  },
+  { title: 'done', text: ({ counts }) => number(counts.done), align: 'right' },
+  {
+    title: 'lag',
+    text: ({ oldestLagMs }) => (oldestLagMs === null ? '-' : formatDuration(oldestLagMs)),
+    align: 'right',
+    colour: lagColour,
+  },
+  {
+    title: 'rate',
+    text: ({ donePerSecond }) => (donePerSecond === null ? '-' : `${donePerSecond.toFixed(1)}/s`),
+    align: 'right',
+  },
+]
+
+export const overviewLines = (
+  { name, store, destinations, workers, blockedKeys }: OutboxOverview,
+  paint: Paint,
+  width: number | null,
+): readonly string[] => {
+  const lines = [`${paint('bold', clean(name))} ${paint('dim', `(${store})`)}`]
+  if (destinations.length === 0) lines.push('  no destination was ever declared: start a worker once')
+  else lines.push(...tableLines(destinations, COLUMNS, paint, width))
+  lines.push('')
+  const alive = workers.filter(({ fenced }) => !fenced)
+  if (alive.length === 0) lines.push(paint('yellow', 'no worker is alive: posthaste worker delivers'))
+  else
+    lines.push(
+      ...tableLines(
+        alive,
+        [
+          { title: 'worker', text: (worker) => worker.name, flexible: true },
+          { title: 'lanes', text: ({ lanes }) => String(lanes), align: 'right' },
+          {
+            title: 'lease',
+            text: ({ expiresInMs }) => (expiresInMs > 0 ? formatDuration(expiresInMs) : 'ran out'),
+            colour: ({ expiresInMs }) => (expiresInMs > 0 ? null : 'red'),
+          },
+          { title: 'destinations', text: (worker) => worker.destinations.join(', ') },
+        ],
+        paint,
+        width,
+      ),
+    )
+  if (blockedKeys.length === 0) return lines
+  return [
+    ...lines,
+    '',
+    ...tableLines(
+      blockedKeys,
+      [
+        { title: 'blocked key', text: ({ key }) => key, flexible: true },
+        { title: 'destination', text: ({ destination }) => destination },
+        { title: 'waiting', text: ({ waiting }) => String(waiting), align: 'right' },
+        { title: 'head', text: ({ headDeliveryId }) => headDeliveryId, colour: () => 'cyan' },
+        { title: 'is', text: ({ headStatus, headAttempts }) => `${headStatus} after ${headAttempts}` },
+      ],
+      paint,
+      width,
+    ),
+  ]
+}
+
+const plain = ({ atMs, destinations, ...rest }: OutboxOverview) => ({
+  ...rest,
+  at: new Date(atMs).toISOString(),
+  destinations: destinations.map(({ destination, ...more }) => ({ name: destination, ...more })),
+})
+
+const ALTERNATE_SCREEN = '\u001b[?1049h\u001b[?25l'
+const MAIN_SCREEN = '\u001b[?25h\u001b[?1049l'
+/** Home, and each line clears what was to its right, so that nothing flickers. */
+const HOME = '\u001b[H'
+const CLEAR_LINE = '\u001b[K'
+const CLEAR_BELOW = '\u001b[J'
+
+/** Writes over the screen, and gives it back as it was. */
+class Screen {
+  readonly #session: Session
+  readonly #isTerminal: boolean
+  readonly #restore = (): void => void this.#session.streams.stdout.write(MAIN_SCREEN)
+
+  constructor(session: Session) {
+    this.#session = session
+    this.#isTerminal = session.streams.stdout.isTTY === true && !session.isJson
+    if (!this.#isTerminal) return
+    session.streams.stdout.write(ALTERNATE_SCREEN)
+    process.once('exit', this.#restore)
+  }
+
+  show(lines: readonly string[]): void {
+    if (!this.#isTerminal) {
+      for (const line of lines) this.#session.say(line)
+      return
+    }
+    const rows = this.#session.streams.stdout.rows ?? 24
+    const visible = lines.slice(0, rows - 1).map((line) => `${line}${CLEAR_LINE}`)
+    this.#session.streams.stdout.write(`${HOME}${visible.join('\r\n')}${CLEAR_LINE}${CLEAR_BELOW}`)
+  }
+
+  close(): void {
+    if (!this.#isTerminal) return
+    process.off('exit', this.#restore)
+    this.#restore()
+  }
+}
+
+const watch = async (session: Session, everyMs: number, times: number) => {
+  const outboxes = await session.outboxes()
+  const { signal, paint, streams } = session
+  const before = new Map<string, OutboxOverview>()
+  const screen = new Screen(session)
+  let looks = 0
+  try {
+    while (!signal.aborted) {
+      const now: OutboxOverview[] = []
+      for (const loaded of outboxes) {
+        const overview = await takeOverview(loaded, before.get(loaded.name) ?? null)
+        before.set(loaded.name, overview)
+        now.push(overview)
+      }
+      looks += 1
+      const time = new Date().toISOString().slice(11, 19)
+      const head = `${paint('bold', 'posthaste status')}  ${paint('dim', `${time} UTC, every ${formatDuration(everyMs)}, Ctrl-C ends`)}`
+      const blocks = now.flatMap((overview) => ['', ...overviewLines(overview, paint, session.width)])
+      screen.show([head, ...blocks])
+      if (session.isJson) streams.stdout.write(`${jsonText({ outboxes: now.map(plain) })}\n`)
+      if (looks >= times) break
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, everyMs)
+        signal.addEventListener('abort', () => {
+          clearTimeout(timer)
+          resolve()
+        })
+      })
+    }
+  } finally {
+    screen.close()
+  }
+  return { json: { looks, outboxes: [...before.values()].map(plain) } }
+}
+
+export const status: Command = {
+  name: 'status',
+  group: 'Look',
+  summary: 'what waits, fails, is dead and flows; who delivers; which keys are blocked',
+  operands: '',
+  counts: [0, 0],
+  about: [
+    'State: "serving" means that a live process has lanes of the destination, "unserved" that nobody does and its deliveries wait, ' +
+      '"paused" that an operator said so. Lag is the age of the oldest delivery that is due.',
+    'With --watch it is shown again and again, live in a terminal, with the rate since the last look.',
+  ],
+  flags: [
+    { name: 'watch', about: 'again and again, until Ctrl-C' },
+    { name: 'interval', value: 'DURATION', about: 'with --watch: how often (default 2s)' },
+    { name: 'times', value: 'N', about: 'with --watch: end after N looks' },
+  ],
+  examples: [
+    ['posthaste status', 'one look'],
+    ['posthaste status --watch --interval 1s', 'live'],
+    [
+      `posthaste status --json | jq '.outboxes[].destinations[] | {name, dead: .counts.dead}'`,
+      'for programs',
+    ],
+  ],
+  async run(session) {
+    const everyMs = Math.max(100, durationFlag(session, 'interval') ?? 2_000)
+    const times = session.whole('times', Number.MAX_SAFE_INTEGER, [1, 1_000_000])
+    if (session.isOn('watch')) return await watch(session, everyMs, times)
+    const all: OutboxOverview[] = []
+    for (const [index, loaded] of (await session.outboxes()).entries()) {
+      const overview = await takeOverview(loaded, null)
+      if (index > 0) session.say()
+      for (const line of overviewLines(overview, session.paint, session.width)) session.say(line)
+      all.push(overview)
+    }
+    return { json: { outboxes: all.map(plain) } }
+  },
+}

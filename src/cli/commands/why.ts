@@ -1,0 +1,178 @@
+import { formatDuration } from '../../config/duration.ts'
+import type { LoadedOutbox } from '../../config/load-config.ts'
+import { UNROUTED } from '../../core/model/delivery.ts'
+import type {
+  BlockedKey,
+  DeliveryView,
+  EventDetail,
+  RegisteredDestination,
+  WorkerView,
+} from '../../core/spi/index.ts'
+import type { Command } from '../command.ts'
+import { findEvent } from '../filters.ts'
+import { destinationText } from '../overview.ts'
+import { laneOwner } from '../probe.ts'
+import { agoText, STATUS_COLOURS, timeText } from '../show.ts'
+import { clean } from '../text.ts'
+
+interface Facts {
+  readonly loaded: LoadedOutbox
+  readonly detail: EventDetail
+  readonly registered: readonly RegisteredDestination[]
+  readonly workers: readonly WorkerView[]
+  readonly blocked: readonly BlockedKey[]
+  readonly now: number
+}
+
+const MOST_BLOCKED = 1_000
+
+/** A lane's owner reads within its poll interval; what is due for longer has another reason. */
+const SOON_MS = 10_000
+
+const finished = ({ detail, now }: Facts, delivery: DeliveryView): readonly string[] => {
+  const { status, run, attempts, finishedAtMs, lastError } = delivery
+  const when = finishedAtMs === null ? '' : ` ${agoText(finishedAtMs, now)}, at ${timeText(finishedAtMs)}`
+  if (status === 'done') {
+    const tries = attempts === 1 ? 'at the first attempt' : `at attempt ${attempts}`
+    return [`Delivered${when}, ${tries}${run > 1 ? ` of run ${run}` : ''}.`]
+  }
+  const next = detail.deliveries.find(
+    (other) => other.destination === delivery.destination && other.run > run,
+  )
+  const follow = next === undefined ? 'An operator gave it up.' : `Run ${next.run} took its place.`
+  return [`Discarded${when}. ${follow}`, ...(lastError === null ? [] : [`Its last error was: ${lastError}`])]
+}
+
+const dead = ({ detail, blocked }: Facts, delivery: DeliveryView): readonly string[] => {
+  const last = detail.attempts.filter(({ deliveryId }) => deliveryId === delivery.id).at(-1)
+  const code = last?.code === null || last === undefined ? '' : ` (${last.code})`
+  const by = last === undefined ? '' : `, by ${last.worker}, at ${timeText(last.atMs)}`
+  const waiting = blocked.find(({ headDeliveryId }) => headDeliveryId === delivery.id)?.waiting ?? 0
+  return [
+    `Dead after ${delivery.attempts === 1 ? 'one attempt' : `${delivery.attempts} attempts`}${by}: ${delivery.lastError ?? 'no reason was written down'}${code}`,
+    ...(waiting > 0 ? [`It holds its key: ${waiting} behind it wait.`] : []),
+    `Mend the cause, then: posthaste dead redrive ${delivery.id}; or correct it with dead edit, or give it up with dead discard.`,
+  ]
+}
+
+const waitingForKey = ({ blocked }: Facts, { key, destination, id }: DeliveryView): readonly string[] => {
+  const head = blocked.find((one) => one.key === key && one.destination === destination)
+  if (head === undefined || head.headDeliveryId === id) return []
+  const state =
+    head.headStatus === 'retry'
+      ? `is retried (${head.headAttempts} failed attempts)`
+      : `is ${head.headStatus}`
+  return [
+    `It waits for the head of its key "${key}": delivery ${head.headDeliveryId} ${state}. The order of a key is kept, so it comes first.`,
+    `posthaste why ${head.headDeliveryId} says more about that one.`,
+  ]
+}
+
+const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promise<readonly string[]> => {
+  const alive = facts.workers.filter(({ fenced, expiresInMs }) => !fenced && expiresInMs > 0)
+  const able = alive.filter((worker) => worker.destinations.includes(destination))
+  if (able.length === 0) {
+    const others =
+      alive.length === 0 ? 'no worker is alive' : `the ${alive.length} that live serve other destinations`
+    return [
+      `Nobody serves destination "${destination}": ${others}. Start one: posthaste worker --destinations ${destination}`,
+    ]
+  }
+  const name = await laneOwner(facts.loaded.host, destination, lane)
+  if (name === undefined)
+    return [`One of ${able.map((worker) => worker.name).join(', ')} has its lane ${lane}.`]
+  const owner = able.find((worker) => worker.name === name)
+  if (owner === undefined)
+    return [
+      `Nobody has its lane ${lane} at this moment; a live worker takes it within a renewal of its lease.`,
+    ]
+  const until = timeText(facts.now + owner.expiresInMs)
+  return [`Its lane ${lane} belongs to ${owner.name}, until ${until} unless it is renewed.`]
+}
+
+const unfinished = async (facts: Facts, delivery: DeliveryView): Promise<readonly string[]> => {
+  const { status, destination, availableAtMs, attempts, lastError, createdAtMs } = delivery
+  if (destination === UNROUTED)
+    return ['It was stored by a process that did not know the destinations; any started worker routes it.']
+  const dueInMs = availableAtMs === null ? 0 : availableAtMs - facts.now
+  const said: string[] = []
+  if (status === 'scheduled')
+    said.push(`It is scheduled: due ${agoText(availableAtMs ?? facts.now, facts.now)}.`)
+  if (status === 'retry') {
+    const due =
+      dueInMs > 0 ? `the next attempt is due in ${formatDuration(dueInMs)}` : 'the next attempt is due now'
+    said.push(
+      `It failed ${attempts === 1 ? 'once' : `${attempts} times`}, ${due}. The last error was: ${lastError ?? 'not written down'}`,
+    )
+  }
+  if (status === 'pending' && dueInMs > 0)
+    said.push(
+      `The process that published it has claimed it for another ${formatDuration(dueInMs)} and sends it from memory.`,
+    )
+  said.push(...waitingForKey(facts, delivery))
+  const registered = facts.registered.find(({ name }) => name === destination)
+  if (registered?.paused === true)
+    said.push(`Destination "${destination}" is paused: posthaste resume ${destination}`)
+  if (registered?.ratePerSecond != null)
+    said.push(`Destination "${destination}" is limited to ${registered.ratePerSecond} a second and process.`)
+  const owner = await serving(facts, delivery)
+  said.push(...owner)
+  const isUnexplained = said.length === owner.length && owner[0]?.startsWith('Its lane') === true
+  if (!isUnexplained) return said
+  const age = facts.now - createdAtMs
+  if (age < SOON_MS) return [...said, 'It is due and will be sent in a moment.']
+  return [
+    ...said,
+    'It is due, so that process is busy with what comes before it, or cannot reach the destination: then its breaker is open, ' +
+      'and attempts are not spent. Its log says which.',
+  ]
+}
+
+const explain = async (facts: Facts, delivery: DeliveryView): Promise<readonly string[]> => {
+  if (delivery.status === 'done' || delivery.status === 'discarded') return finished(facts, delivery)
+  if (delivery.status === 'dead') return dead(facts, delivery)
+  return await unfinished(facts, delivery)
+}
+
+export const why: Command = {
+  name: 'why',
+  group: 'Look',
+  summary: 'in plain words: what became of an event, or why it waits',
+  operands: 'ID',
+  counts: [1, 1],
+  about: [
+    'ID is that of an event or of a delivery. Only the newest run of each destination is explained; events show has them all.',
+  ],
+  flags: [],
+  examples: [['posthaste why 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', 'where is my event?']],
+  async run(session) {
+    const [loaded, detail, one] = await findEvent(session, session.operands[0] ?? '')
+    const [{ destinations }, workers, blocked] = await Promise.all([
+      loaded.host.registered(),
+      loaded.outbox.inspect.workers(),
+      loaded.outbox.inspect.blockedKeys({ limit: MOST_BLOCKED }),
+    ])
+    const facts: Facts = { loaded, detail, registered: destinations, workers, blocked, now: Date.now() }
+    const newest = detail.deliveries.filter(
+      ({ destination, run }) =>
+        !detail.deliveries.some((other) => other.destination === destination && other.run > run),
+    )
+    const { id, type } = detail.event
+    session.say(
+      `${session.paint('bold', clean(type))} ${session.paint('cyan', id)}, stored ${agoText(detail.event.createdAtMs)}`,
+    )
+    const answers: object[] = []
+    for (const delivery of one === null ? newest : [one]) {
+      const reasons = await explain(facts, delivery)
+      const { destination, status } = delivery
+      session.say()
+      session.say(
+        `${session.paint('bold', clean(destinationText(destination)))}: ${session.paint(STATUS_COLOURS[status] ?? 'bold', status)}`,
+      )
+      for (const reason of reasons) session.say(`  ${clean(reason)}`)
+      answers.push({ deliveryId: delivery.id, destination, status, reasons })
+    }
+    if (answers.length === 0) session.say('No destination hears of it: it is stored and sent nowhere.')
+    return { json: { outbox: loaded.name, eventId: id, type, deliveries: answers } }
+  },
+}

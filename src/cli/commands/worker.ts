@@ -1,0 +1,196 @@
+import { ConfigError } from '../../config/errors.ts'
+import type { LoadedConfig } from '../../config/load-config.ts'
+import { type Said, saidByOption } from '../../config/settings.ts'
+import type { Logger } from '../../core/spi/index.ts'
+import type { Command, Result } from '../command.ts'
+import { EXIT } from '../exit-codes.ts'
+import type { Session } from '../session.ts'
+import { clean } from '../text.ts'
+import { workerLogger } from '../worker/log.ts'
+import { deliverOnce } from '../worker/once.ts'
+import { runSingle } from '../worker/single.ts'
+import { Supervisor } from '../worker/supervisor.ts'
+
+const saidOf = (session: Session): readonly Said[] =>
+  (
+    [
+      ['destinations', 'serve'],
+      ['workers', 'workers'],
+      ['health-port', 'healthPort'],
+      ['health-host', 'healthHost'],
+      ['log-level', 'logLevel'],
+    ] as const
+  ).flatMap(([flag, setting]) => {
+    const text = session.text(flag)
+    return text === undefined ? [] : [saidByOption(setting, `--${flag}`, text)]
+  })
+
+const requireWork = ({ enabled, file, outboxes }: LoadedConfig): void => {
+  if (!enabled)
+    throw new ConfigError(
+      `the outbox is turned off (${file}): by subscription = "event_store" or enableOutbox = false`,
+    )
+  if (outboxes.some(({ host }) => host.served().length > 0)) return
+  throw new ConfigError(
+    'there is nothing to deliver to: no outbox has a destination with a publisher or a listener. Destinations are code: ' +
+      'export the outbox, with its listeners, from the configuration or from the file that "module" names',
+  )
+}
+
+/** Loads with a logger for outboxes that have none, and lets them make their tables as their code says. */
+const loadForWork = async (session: Session, quiet: boolean): Promise<[LoadedConfig, Logger]> => {
+  // Until the settings are read nobody knows the level; nothing is logged before the outboxes start.
+  let logger: Logger = { log: () => undefined }
+  const late: Logger = { log: (...line) => logger.log(...line) }
+  const config = await session.load(
+    { under: (given) => (given.logger === undefined ? { logger: late } : {}) },
+    saidOf(session),
+  )
+  const index = session.streams.environment.POSTHASTE_WORKER_INDEX
+  const fields = { pid: process.pid, ...(index === undefined ? {} : { worker: Number(index) }) }
+  logger = workerLogger(quiet ? 'silent' : config.worker.logLevel, fields)
+  return [config, logger]
+}
+
+const VALUE_FLAGS = [
+  'config',
+  'outbox',
+  'url',
+  'schema',
+  'prefix',
+  'table',
+  'destinations',
+  'log-level',
+] as const
+
+/** What a child needs to be told; the rest is the parent's. */
+const childArgs = (session: Session): readonly string[] => [
+  'worker',
+  ...VALUE_FLAGS.flatMap((flag) => {
+    const text = session.text(flag)
+    return text === undefined ? [] : [`--${flag}=${text}`]
+  }),
+  ...session.list('set').map((one) => `--set=${one}`),
+  '--workers=1',
+]
+
+const supervise = async (session: Session, config: LoadedConfig, logger: Logger): Promise<Result> => {
+  const { workers, healthPort, healthHost } = config.worker
+  const drainMs = Math.max(...config.outboxes.map(({ host }) => host.options.drainMs))
+  const { signal } = session
+  const exitCode = await new Supervisor({
+    workers,
+    args: childArgs(session),
+    drainMs,
+    healthPort,
+    healthHost,
+    logger,
+    signal,
+    started: (port) =>
+      session.say(`${workers} workers deliver${port === null ? '' : `; health on port ${port}`}`),
+  }).run()
+  return { exitCode, json: { workers, exitCode } }
+}
+
+const isChild = (): boolean => process.send !== undefined && process.env.POSTHASTE_WORKER_INDEX !== undefined
+
+const work = async (session: Session, config: LoadedConfig, logger: Logger): Promise<Result> => {
+  const controller = new AbortController()
+  session.signal.addEventListener('abort', () => controller.abort())
+  if (isChild()) {
+    // Ctrl-C reaches the whole group; the parent decides what happens, and a parent that is gone decides nothing.
+    session.ignored = ['SIGINT']
+    process.once('disconnect', () => controller.abort())
+  }
+  const withoutHealth = isChild() ? { ...config, worker: { ...config.worker, healthPort: null } } : config
+  const exitCode = await runSingle({
+    config: withoutHealth,
+    logger,
+    signal: controller.signal,
+    reload: async () => (await loadForWork(session, false))[0],
+    started: (health) => {
+      process.send?.('ready')
+      const processors = config.outboxes.flatMap((outbox) => outbox.processors)
+      session.say(processors.map(clean).join('\n'))
+      if (health !== null) session.say(`health on port ${health.port}`)
+    },
+  })
+  return { exitCode, json: { workers: 1, exitCode } }
+}
+
+export const worker: Command = {
+  name: 'worker',
+  group: 'Run',
+  summary: 'delivers, with the listeners and publishers of your configuration',
+  operands: '',
+  counts: [0, 0],
+  about: [
+    'Runs until Ctrl-C or SIGTERM, then drains: running deliveries may end for drainMs, the rest is given back. Events that are ' +
+      'not delivered stay in the database, so stopping, and even kill -9, loses nothing.',
+    'Lanes are shared among all processes that serve a destination, so workers are added and taken away at will. With --workers N ' +
+      'this is a supervisor of N processes: one that crashes is started again, SIGHUP replaces them one after another, SIGTERM drains all.',
+    'Logs are JSON lines on standard error, unless the outbox has a logger of its own. With --health-port, /health says that the ' +
+      'process lives and /ready that it delivers. A single worker reads a JSON or TOML configuration again when it changes, and at SIGHUP.',
+  ],
+  flags: [
+    { name: 'workers', value: 'N', about: 'processes under a supervisor, 1 to 100 (default 1)' },
+    { name: 'destinations', value: 'A,B', about: 'only these; others wait for a process that serves them' },
+    { name: 'once', about: 'deliver what is due now, and end; for cron' },
+    { name: 'limit', value: 'N', about: 'with --once: attempt at most N deliveries' },
+    { name: 'health-port', value: 'PORT', about: 'health endpoints; 0 lets the system choose' },
+    { name: 'health-host', value: 'HOST', about: 'where they listen (default 127.0.0.1)' },
+    { name: 'log-level', value: 'LEVEL', about: 'debug, info, warn, error or silent (default info)' },
+  ],
+  examples: [
+    ['posthaste worker', 'one process, all destinations'],
+    ['posthaste worker --workers 4 --health-port 8080', 'four, restarted when they crash'],
+    ['posthaste worker --once --limit 100 --json', 'at most a hundred, then end'],
+    ['posthaste worker --destinations mailer', 'a process for the mail alone'],
+  ],
+  async run(session) {
+    const isOnce = session.isOn('once') || session.text('limit') !== undefined
+    const limit = session.text('limit') === undefined ? null : session.whole('limit', 1, [1, 1_000_000])
+    if (isOnce && session.text('workers') !== undefined)
+      session.refuse('--once and --workers exclude each other')
+    const { signal } = session
+    const [config, logger] = await loadForWork(session, false)
+    requireWork(config)
+    if (isOnce) {
+      const pass = await deliverOnce(config.outboxes, limit, signal)
+      session.say(`${pass.done} done, ${pass.retried} to be retried, ${pass.dead} dead`)
+      return { exitCode: signal.aborted ? EXIT.interrupted : EXIT.ok, json: { ...pass } }
+    }
+    return config.worker.workers > 1
+      ? await supervise(session, config, logger)
+      : await work(session, config, logger)
+  },
+}
+
+export const consumeOne: Command = {
+  name: 'consume-one',
+  group: 'Run',
+  summary: 'delivers one event that is due, and says what became of it',
+  operands: '',
+  counts: [0, 0],
+  about: [
+    'To try a listener by hand. Exit code 0 when it was delivered or when nothing was due (--json tells which), 1 when it failed.',
+  ],
+  flags: [{ name: 'destinations', value: 'A,B', about: 'only to one of these' }],
+  examples: [['posthaste consume-one --destinations mailer', 'the next mail']],
+  async run(session) {
+    const { signal } = session
+    const [config] = await loadForWork(session, true)
+    requireWork(config)
+    const pass = await deliverOnce(config.outboxes, 1, signal)
+    const idle = pass.claimed === 0
+    const said = idle
+      ? 'nothing is due'
+      : pass.done > 0
+        ? 'delivered'
+        : pass.dead > 0
+          ? 'failed: dead'
+          : 'failed: retried later'
+    session.say(said)
+    return { exitCode: idle || pass.done > 0 ? EXIT.ok : EXIT.failed, json: { idle, ...pass } }
+  },
+}

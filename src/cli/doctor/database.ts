@@ -1,0 +1,147 @@
+/** Checks of the database itself; what one of them cannot tell is said, not hidden. */
+import { formatDuration } from '../../config/duration.ts'
+import type { LoadedOutbox } from '../../config/load-config.ts'
+import type { OutboxHost } from '../../core/host.ts'
+import { ask, indexNames, tableName } from '../probe.ts'
+import { type Finding, ok, problem, skipped, warning } from './finding.ts'
+
+const SKEW_MS = 1_000
+const LONG_SECONDS = 300
+/** Dead rows that vacuum has not taken away yet: more than this, and more than live ones. */
+const BLOAT_ROWS = 100_000
+
+const NOW_SQL: Readonly<Record<string, string>> = {
+  postgres: 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS ms',
+  mysql: 'SELECT UNIX_TIMESTAMP(SYSDATE(6)) * 1000 AS ms',
+  sqlite: "SELECT unixepoch('subsec') * 1000 AS ms",
+}
+
+const checkClock = async ({ host }: LoadedOutbox): Promise<Finding> => {
+  const sql = NOW_SQL[host.store.name]
+  if (sql === undefined) return skipped('clock', `${host.store.name} has no clock of its own`)
+  const before = Date.now()
+  const [row] = await ask(host, sql)
+  const after = Date.now()
+  const skew = Number(row?.ms) - (before + after) / 2
+  const slack = (after - before) / 2
+  const text = `${Math.round(Math.abs(skew))} ms ${skew < 0 ? 'behind' : 'ahead of'} this machine`
+  if (Math.abs(skew) - slack <= SKEW_MS) return ok('clock', `the database is ${text}`)
+  return warning(
+    'clock',
+    `the database is ${text}`,
+    'synchronise both by NTP; leases and delays are the database’s and go on working, times in logs do not compare',
+  )
+}
+
+const INDEX_SQL: Readonly<Record<string, string>> = {
+  postgres: 'SELECT indexname AS name FROM pg_indexes',
+  sqlite: "SELECT name FROM sqlite_master WHERE type = 'index'",
+}
+
+const checkIndexes = async ({ host }: LoadedOutbox): Promise<Finding> => {
+  const sql = INDEX_SQL[host.store.name]
+  if (sql === undefined) return skipped('indexes', `they are part of the tables on ${host.store.name}`)
+  const there = new Set((await ask(host, sql)).map(({ name }) => String(name)))
+  const missing = indexNames(host).filter((name) => !there.has(name))
+  if (missing.length === 0) return ok('indexes', `all ${indexNames(host).length} are there`)
+  return problem(
+    'indexes',
+    `missing: ${missing.join(', ')}`,
+    'posthaste migrate --sql prints the statements that make them; run those',
+  )
+}
+
+const checkIsolation = async ({ host }: LoadedOutbox): Promise<Finding> => {
+  if (host.store.name === 'sqlite') return ok('isolation', 'SQLite has one writer at a time')
+  const sql =
+    host.store.name === 'postgres'
+      ? "SELECT current_setting('default_transaction_isolation') AS level"
+      : 'SELECT @@global.transaction_isolation AS level'
+  const level = String((await ask(host, sql))[0]?.level)
+    .toLowerCase()
+    .replaceAll('-', ' ')
+  if (level === 'serializable')
+    return warning(
+      'isolation',
+      `${level} by default`,
+      'your transactions may be refused and must be run again; the store retries its own',
+    )
+  return ok('isolation', `${level} by default; the store’s own statements say what they need`)
+}
+
+const LONG_SQL: Readonly<Record<string, string>> = {
+  postgres: `SELECT count(*) AS n, coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) AS seconds
+FROM pg_stat_activity WHERE datname = current_database() AND xact_start < clock_timestamp() - interval '${LONG_SECONDS} seconds'`,
+  mysql: `SELECT count(*) AS n, coalesce(max(TIMESTAMPDIFF(SECOND, trx_started, NOW())), 0) AS seconds
+FROM information_schema.innodb_trx WHERE trx_started < NOW() - INTERVAL ${LONG_SECONDS} SECOND`,
+}
+
+const checkLong = async ({ host }: LoadedOutbox): Promise<Finding> => {
+  const sql = LONG_SQL[host.store.name]
+  if (sql === undefined) return skipped('long transactions', `${host.store.name} does not tell`)
+  const [row] = await ask(host, sql)
+  const [amount, seconds] = [Number(row?.n), Number(row?.seconds)]
+  if (amount === 0)
+    return ok('long transactions', `none is older than ${formatDuration(LONG_SECONDS * 1_000)}`)
+  return warning(
+    'long transactions',
+    `${amount}, the oldest for ${formatDuration(seconds * 1_000)}`,
+    'find and end them: they keep cleanup and vacuum from working, and make reads slower',
+  )
+}
+
+const checkBloat = async ({ host }: LoadedOutbox): Promise<Finding> => {
+  const table = tableName(host, 'deliveries')
+  if (host.store.name !== 'postgres' || table === null)
+    return skipped('bloat', `not looked at on ${host.store.name}`)
+  const [row] = await ask(
+    host,
+    'SELECT n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables WHERE relid = to_regclass($1)',
+    [table],
+  )
+  const [live, dead] = [Number(row?.live ?? 0), Number(row?.dead ?? 0)]
+  if (dead < BLOAT_ROWS || dead < live) return ok('bloat', `${dead} dead rows in deliveries`)
+  return warning(
+    'bloat',
+    `${dead} dead rows beside ${live} live ones in deliveries`,
+    'VACUUM it, and look for long transactions',
+  )
+}
+
+/** Behind a pooler the server sees another port than the one in the address. */
+const checkPooler = async ({ host, url }: LoadedOutbox): Promise<Finding> => {
+  if (host.store.name !== 'postgres') return skipped('pooler', `not looked at on ${host.store.name}`)
+  if (url === null || !URL.canParse(url.value)) return skipped('pooler', 'the address is in the code')
+  const said = new URL(url.value).port || '5432'
+  const [row] = await ask(host, 'SELECT inet_server_port() AS port')
+  const real = row?.port === null || row === undefined ? said : String(row.port)
+  if (real === said) return ok('pooler', 'none is in between')
+  return ok(
+    'pooler',
+    `one is in between (port ${said}, server ${real}): transaction mode works, with listen to the server itself for wake-ups`,
+  )
+}
+
+const CHECKS: readonly (readonly [string, (loaded: LoadedOutbox) => Promise<Finding>])[] = [
+  ['clock', checkClock],
+  ['indexes', checkIndexes],
+  ['isolation', checkIsolation],
+  ['long transactions', checkLong],
+  ['bloat', checkBloat],
+  ['pooler', checkPooler],
+]
+
+const isSql = ({ store }: OutboxHost): boolean => ['postgres', 'mysql', 'sqlite'].includes(store.name)
+
+export const checkDatabase = async (loaded: LoadedOutbox): Promise<readonly Finding[]> => {
+  if (!isSql(loaded.host)) return []
+  const findings: Finding[] = []
+  for (const [name, check] of CHECKS) {
+    try {
+      findings.push(await check(loaded))
+    } catch (error) {
+      findings.push(skipped(name, `could not be asked: ${(error as Error).message}`))
+    }
+  }
+  return findings
+}

@@ -1,0 +1,104 @@
+/** Checks that ask the outbox itself: the same for every database. */
+import { formatDuration } from '../../config/duration.ts'
+import type { LoadedOutbox } from '../../config/load-config.ts'
+import { UNROUTED } from '../../core/model/delivery.ts'
+import { type OutboxOverview, takeOverview } from '../overview.ts'
+import { deliveriesText } from '../text.ts'
+import { type Finding, ok, problem, warning } from './finding.ts'
+
+const LAG_MS = 60_000
+/** Between the two looks that make a trend. */
+const TREND_MS = 1_000
+
+const waiting = ({ counts }: OutboxOverview['destinations'][number]): number =>
+  counts.pending + counts.retry + counts.held
+
+export const checkSchema = async ({ outbox }: LoadedOutbox): Promise<Finding> => {
+  const { current, latest } = await outbox.schema.status()
+  if (current === latest) return ok('schema', `version ${current}, as this release needs it`)
+  if (current > latest)
+    return problem(
+      'schema',
+      `version ${current}, and this release knows only ${latest}`,
+      'update posthaste here',
+    )
+  const state = current === 0 ? 'the tables do not exist' : `version ${current}, this release needs ${latest}`
+  return problem('schema', state, 'run posthaste migrate')
+}
+
+const checkWorkers = ({ workers, destinations }: OutboxOverview): Finding => {
+  const alive = workers.filter(({ fenced, expiresInMs }) => !fenced && expiresInMs > 0)
+  if (alive.length > 0)
+    return ok('worker alive', `${alive.length}: ${alive.map(({ name }) => name).join(', ')}`)
+  const backlog = destinations.reduce((sum, one) => sum + waiting(one), 0)
+  const text = `no worker is alive, and ${deliveriesText(backlog)} wait`
+  return backlog > 0
+    ? problem('worker alive', text, 'start one: posthaste worker')
+    : warning('worker alive', 'no worker is alive', 'start one: posthaste worker')
+}
+
+const checkServed = ({ destinations }: OutboxOverview): readonly Finding[] =>
+  destinations.flatMap((one) => {
+    const { destination, state } = one
+    const left = waiting(one)
+    // Without any worker that is said already.
+    if (state === 'serving' || left === 0 || destination === UNROUTED) return []
+    const text = `"${destination}" is ${state}, and ${deliveriesText(left)} wait`
+    return state === 'paused'
+      ? [warning('destination served', text, `posthaste resume ${destination}`)]
+      : [problem('destination served', text, `posthaste worker --destinations ${destination}`)]
+  })
+
+const checkOrphans = ({ workers }: OutboxOverview): Finding => {
+  const gone = workers.filter(({ fenced, expiresInMs, lanes }) => lanes > 0 && (fenced || expiresInMs <= 0))
+  if (gone.length === 0) return ok('orphan lanes', 'every lane that is taken belongs to a live worker')
+  const lanes = gone.reduce((sum, worker) => sum + worker.lanes, 0)
+  return warning(
+    'orphan lanes',
+    `${lanes} lanes belong to ${gone.map(({ name }) => name).join(', ')}, whose lease ran out`,
+    'a live worker takes them within seconds; start one if none lives',
+  )
+}
+
+const checkDead = ({ destinations }: OutboxOverview): readonly Finding[] =>
+  destinations.flatMap(({ destination, counts }) =>
+    counts.dead === 0
+      ? []
+      : [
+          warning(
+            'dead letters',
+            `${deliveriesText(counts.dead)} to "${destination}" are dead`,
+            'posthaste dead list',
+          ),
+        ],
+  )
+
+const checkTrend = (before: OutboxOverview, after: OutboxOverview): readonly Finding[] =>
+  after.destinations.flatMap((now) => {
+    const { destination, oldestLagMs, state } = now
+    const then = before.destinations.find((one) => one.destination === destination)
+    const growth = then === undefined ? 0 : waiting(now) - waiting(then)
+    if (oldestLagMs === null || oldestLagMs < LAG_MS || state !== 'serving') return []
+    const text = `"${destination}" lags ${formatDuration(oldestLagMs)}, ${deliveriesText(waiting(now))} wait, and they ${growth > 0 ? 'grow' : 'do not grow'}`
+    const remedy =
+      'add workers or concurrency, or look at posthaste dead list and the log of its worker: the place may be unreachable'
+    return [growth > 0 ? problem('backlog', text, remedy) : warning('backlog', text, remedy)]
+  })
+
+export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[]> => {
+  const before = await takeOverview(loaded, null)
+  await new Promise((resolve) => setTimeout(resolve, TREND_MS))
+  const after = await takeOverview(loaded, before)
+  const served = checkServed(after)
+  const dead = checkDead(after)
+  const trend = checkTrend(before, after)
+  return [
+    checkWorkers(after),
+    ...(served.length > 0
+      ? served
+      : [ok('destination served', 'nothing waits for a destination that nobody serves')]),
+    checkOrphans(after),
+    ...(dead.length > 0 ? dead : [ok('dead letters', 'none')]),
+    ...(trend.length > 0 ? trend : [ok('backlog', 'nothing is due for longer than a minute')]),
+  ]
+}

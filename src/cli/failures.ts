@@ -1,0 +1,54 @@
+/** What went wrong, in words and as an exit code. Nothing here ever shows a password. */
+import { ERROR_CODES } from '../core/errors.ts'
+import { EXIT, EXIT_BY_CODE } from './exit-codes.ts'
+import { UsageError } from './parse.ts'
+import { clean } from './text.ts'
+
+export interface Failure {
+  readonly exitCode: number
+  readonly code: string
+  readonly message: string
+  /** What to do next, where there is more to say than the message does. */
+  readonly hint: string | null
+}
+
+/** Ctrl-C, noticed at a point where nothing is half done. */
+export class Interrupted extends Error {
+  constructor(message = 'stopped') {
+    super(message)
+  }
+}
+
+const HINTS: Readonly<Record<string, string>> = {
+  [ERROR_CODES.schemaBehind]: 'posthaste migrate makes or updates the tables',
+  [ERROR_CODES.storeUnavailable]: 'posthaste config shows which database is meant',
+}
+
+const causeOf = (error: unknown): string => {
+  const { cause } = error as { readonly cause?: unknown }
+  if (!(cause instanceof Error)) return ''
+  // Errors for several addresses have no text of their own.
+  const inner = cause instanceof AggregateError ? (cause.errors[0] as Error | undefined) : cause
+  const text = inner?.message || (inner as { readonly code?: string } | undefined)?.code || ''
+  return text === '' || (error as Error).message.includes(text) ? '' : ` (${text})`
+}
+
+export const describeFailure = (error: unknown): Failure => {
+  if (error instanceof UsageError) {
+    const hint =
+      error.command === null
+        ? 'posthaste help lists the commands'
+        : `posthaste help ${error.command} explains it`
+    return { exitCode: EXIT.usage, code: 'USAGE', message: clean(error.message), hint }
+  }
+  if (error instanceof Interrupted)
+    return { exitCode: EXIT.interrupted, code: 'INTERRUPTED', message: clean(error.message), hint: null }
+  const code = String((error as { readonly code?: unknown } | null)?.code ?? 'UNEXPECTED')
+  const message = error instanceof Error ? `${error.message}${causeOf(error)}` : String(error)
+  return {
+    exitCode: EXIT_BY_CODE[code] ?? EXIT.failed,
+    code,
+    message: clean(message),
+    hint: HINTS[code] ?? null,
+  }
+}

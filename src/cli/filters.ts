@@ -1,0 +1,91 @@
+/** Which deliveries are meant: the same flags wherever that is asked. */
+import { parseDuration } from '../config/duration.ts'
+import type { LoadedOutbox } from '../config/load-config.ts'
+import { ERROR_CODES, OutboxError } from '../core/errors.ts'
+import type { ListQuery } from '../core/inspection.ts'
+import type { DeliveryStatus } from '../core/model/delivery.ts'
+import { isUuid } from '../core/model/uuid.ts'
+import type { DeliveryView, EventDetail } from '../core/spi/index.ts'
+import type { Flag } from './command.ts'
+import type { Session } from './session.ts'
+
+export const FILTER_FLAGS: readonly Flag[] = [
+  { name: 'destination', value: 'NAME', about: 'only for this destination' },
+  { name: 'type', value: 'TYPE', about: 'only events of this type' },
+  { name: 'key', value: 'KEY', about: 'only events with this key' },
+  { name: 'tenant', value: 'ID', about: 'only events of this tenant' },
+]
+
+export const ACT_FLAGS: readonly Flag[] = [
+  { name: 'reason', value: 'TEXT', about: 'why, for the audit trail' },
+  { name: 'actor', value: 'NAME', about: 'who, for the audit trail (default user@host)' },
+]
+
+export interface Filter {
+  readonly destination?: string
+  readonly type?: string
+  readonly key?: string
+  readonly tenantId?: string
+}
+
+export const filterOf = (session: Session): Filter => {
+  const given = {
+    destination: session.text('destination'),
+    type: session.text('type'),
+    key: session.text('key'),
+    tenantId: session.text('tenant'),
+  }
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+}
+
+export const durationFlag = (session: Session, flag: string): number | undefined => {
+  const text = session.text(flag)
+  if (text === undefined) return undefined
+  const ms = parseDuration(text)
+  return ms ?? session.refuse(`--${flag} must be a duration such as 10m, 24h or 7d, not "${text}"`)
+}
+
+/** Pages through what matches, up to a bound; calls back with each page. */
+export const eachPage = async (
+  { outbox }: LoadedOutbox,
+  query: ListQuery,
+  bound: number,
+  page: (deliveries: readonly DeliveryView[]) => void | Promise<void>,
+): Promise<{ readonly seen: number; readonly more: boolean }> => {
+  let after: string | undefined
+  let seen = 0
+  while (seen < bound) {
+    const limit = Math.min(1_000, bound - seen)
+    const answer = await outbox.inspect.list({ ...query, limit, ...(after === undefined ? {} : { after }) })
+    seen += answer.deliveries.length
+    await page(answer.deliveries)
+    if (answer.next === null) return { seen, more: false }
+    after = answer.next
+  }
+  return { seen, more: true }
+}
+
+/** By the id of an event or of one of its deliveries. */
+export const findEvent = async (
+  session: Session,
+  id: string,
+): Promise<readonly [LoadedOutbox, EventDetail, DeliveryView | null]> => {
+  if (!isUuid(id)) session.refuse(`"${id}" is no id: ids look like 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e`)
+  const found = await session.find(async ({ outbox }) => {
+    const event = await outbox.inspect.event(id)
+    if (event !== null) return [event, null] as const
+    const owner = await outbox.inspect.eventOfDelivery(id)
+    const detail = owner === null ? null : await outbox.inspect.event(owner.id)
+    if (detail === null) return null
+    return [detail, detail.deliveries.find((delivery) => delivery.id === id.toLowerCase()) ?? null] as const
+  })
+  if (found === null)
+    throw new OutboxError(
+      ERROR_CODES.notFound,
+      `there is no event or delivery ${id}; perhaps cleanup was faster`,
+    )
+  const [loaded, [detail, delivery]] = found
+  return [loaded, detail, delivery]
+}
+
+export const UNFINISHED: readonly DeliveryStatus[] = ['pending', 'retry', 'scheduled', 'held']

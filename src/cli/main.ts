@@ -1,0 +1,88 @@
+#!/usr/bin/env node
+/** The program `posthaste`: understands the arguments, runs one command, and ends with its exit code. */
+import { COMMANDS } from './commands/index.ts'
+import { EXIT } from './exit-codes.ts'
+import { describeFailure } from './failures.ts'
+import { commandHelp, overview } from './help.ts'
+import { checkOperands, findCommand, type Parsed, parse, unknownCommand } from './parse.ts'
+import { Session, type Streams } from './session.ts'
+import { painter, wantsColour } from './terminal.ts'
+import { jsonText } from './text.ts'
+
+const { stdout, stderr } = process
+const streams: Streams = { stdout, stderr, environment: process.env }
+const paint = painter(wantsColour(stdout, process.env, process.argv.includes('--no-color')))
+
+/** The help that was asked for; null when something is to be done. */
+const helpFor = (args: readonly string[]): string | null => {
+  const [first, ...others] = args
+  if (args.length === 0 || first === '--help' || first === '-h') return overview(COMMANDS, paint)
+  if (first !== 'help') return null
+  const words = others.filter((word) => !word.startsWith('-'))
+  if (words.length === 0) return overview(COMMANDS, paint)
+  const found = findCommand(words, COMMANDS)
+  if (found !== null) return commandHelp(found.command, paint)
+  throw unknownCommand(words, COMMANDS)
+}
+
+const fail = (error: unknown, isJson: boolean): number => {
+  const { exitCode, code, message, hint } = describeFailure(error)
+  const colour = painter(wantsColour(stderr, process.env, process.argv.includes('--no-color')))
+  stderr.write(`${colour('red', 'posthaste:')} ${message}\n`)
+  if (hint !== null) stderr.write(`${colour('dim', hint)}\n`)
+  if (isJson) stdout.write(`${jsonText({ ok: false, error: { code, message, exitCode } })}\n`)
+  return exitCode
+}
+
+const runCommand = async (parsed: Parsed): Promise<number> => {
+  const session = new Session(parsed, streams)
+  const interrupt = (signal: NodeJS.Signals): void => {
+    if (!session.interrupt(signal)) leave(EXIT.interrupted)
+  }
+  process.on('SIGINT', interrupt)
+  process.on('SIGTERM', interrupt)
+  let exitCode: number
+  try {
+    checkOperands(parsed)
+    const result = await parsed.command.run(session)
+    exitCode = result.exitCode ?? EXIT.ok
+    if (session.isJson) stdout.write(`${jsonText({ ok: exitCode === EXIT.ok, ...result.json })}\n`)
+  } catch (error) {
+    exitCode = fail(error, session.isJson)
+  }
+  // What was said is said; an outbox that cannot be closed must not change the answer.
+  await session.close().catch(() => undefined)
+  return exitCode
+}
+
+const main = async (args: readonly string[]): Promise<number> => {
+  try {
+    const help = helpFor(args)
+    if (help !== null) {
+      stdout.write(help)
+      return EXIT.ok
+    }
+    const parsed = parse(args, COMMANDS)
+    if (parsed.values.help === true) {
+      stdout.write(commandHelp(parsed.command, paint))
+      return EXIT.ok
+    }
+    return await runCommand(parsed)
+  } catch (error) {
+    return fail(error, args.includes('--json'))
+  }
+}
+
+/** Pools of the user's module may keep the process alive, so it ends by itself, once everything is written. */
+const leave = (exitCode: number): void => {
+  stdout.write('', () => stderr.write('', () => process.exit(exitCode)))
+}
+
+const readerLeft = (error: NodeJS.ErrnoException): void => {
+  if (error.code === 'EPIPE') process.exit(EXIT.pipe)
+  throw error
+}
+
+stdout.on('error', readerLeft)
+stderr.on('error', readerLeft)
+leave(await main(process.argv.slice(2)))

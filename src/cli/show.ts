@@ -1,0 +1,131 @@
+/** Deliveries and times as people read them. */
+import { formatDuration } from '../config/duration.ts'
+import type { DeliveryStatus } from '../core/model/delivery.ts'
+import type { AttemptView, DeliveryView, EventDetail } from '../core/spi/index.ts'
+import type { Session } from './session.ts'
+import type { Colour, Column } from './terminal.ts'
+import { clean, cleanLines } from './text.ts'
+
+export const STATUS_COLOURS: Readonly<Record<DeliveryStatus, Colour | null>> = {
+  pending: null,
+  done: 'green',
+  retry: 'yellow',
+  dead: 'red',
+  discarded: 'dim',
+  scheduled: 'cyan',
+  held: 'yellow',
+}
+
+export const timeText = (ms: number | null): string => (ms === null ? '' : new Date(ms).toISOString())
+
+/** `12m 5s ago`, or `in 3s` for what is to come. */
+export const agoText = (ms: number, now = Date.now()): string =>
+  ms <= now ? `${formatDuration(now - ms)} ago` : `in ${formatDuration(ms - now)}`
+
+export const deliveryColumns = (now: number): readonly Column<DeliveryView>[] => [
+  { title: 'event', text: ({ eventId }) => eventId, colour: () => 'cyan' },
+  { title: 'type', text: ({ type }) => type },
+  { title: 'destination', text: ({ destination }) => destination },
+  { title: 'state', text: ({ status }) => status, colour: ({ status }) => STATUS_COLOURS[status] },
+  { title: 'attempts', text: ({ attempts }) => String(attempts), align: 'right' },
+  { title: 'stored', text: ({ createdAtMs }) => agoText(createdAtMs, now) },
+  { title: 'key', text: ({ key }) => key ?? '' },
+  { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
+]
+
+/** For JSON: times as text, and nothing that is not a plain value. */
+export const plainDelivery = (delivery: DeliveryView): Readonly<Record<string, unknown>> => {
+  const { createdAtMs, availableAtMs, finishedAtMs, seq, ...rest } = delivery
+  return {
+    ...rest,
+    seq: seq.toString(),
+    createdAt: timeText(createdAtMs),
+    availableAt: availableAtMs === null ? null : timeText(availableAtMs),
+    finishedAt: finishedAtMs === null ? null : timeText(finishedAtMs),
+  }
+}
+
+const plainAttempt = ({ atMs, ...rest }: AttemptView): Readonly<Record<string, unknown>> => ({
+  ...rest,
+  at: timeText(atMs),
+})
+
+const payloadText = ({ event: { data } }: EventDetail): string =>
+  typeof data === 'string' ? data : `${data.byteLength} bytes: ${Buffer.from(data).toString('base64')}`
+
+/** The whole story of an event; payload and headers only when they were asked for. */
+export const plainEvent = (detail: EventDetail, withPayload: boolean): Readonly<Record<string, unknown>> => {
+  const { event, deliveries, attempts } = detail
+  const { data, headers, createdAtMs, occurredAtMs, ...rest } = event as EventDetail['event'] & {
+    readonly occurredAtMs?: number
+  }
+  return {
+    event: {
+      ...rest,
+      createdAt: timeText(createdAtMs),
+      ...(occurredAtMs === undefined ? {} : { occurredAt: timeText(occurredAtMs) }),
+      ...(withPayload ? { headers, payload: payloadValue(data) } : {}),
+    },
+    deliveries: deliveries.map(plainDelivery),
+    attempts: attempts.map(plainAttempt),
+  }
+}
+
+const payloadValue = (data: EventDetail['event']['data']): unknown => {
+  if (typeof data !== 'string') return { base64: Buffer.from(data).toString('base64') }
+  try {
+    return JSON.parse(data)
+  } catch {
+    return data
+  }
+}
+
+export const sayEvent = (session: Session, detail: EventDetail, withPayload: boolean): void => {
+  const { event, deliveries, attempts } = detail
+  const now = Date.now()
+  const facts: readonly (readonly [string, string | null | undefined])[] = [
+    ['event', event.id],
+    ['type', `${event.type} (version ${event.version})`],
+    ['key', event.key],
+    ['tenant', event.tenantId],
+    ['aggregate', event.aggregateType === null ? null : `${event.aggregateType} ${event.aggregateId ?? ''}`],
+    ['stored', `${timeText(event.createdAtMs)} (${agoText(event.createdAtMs, now)})`],
+    ['payload', `${event.contentType}, ${event.size} bytes${withPayload ? '' : '; --payload shows it'}`],
+    ['replaces', event.replacesId],
+  ]
+  for (const [name, value] of facts) {
+    if (value !== null && value !== undefined)
+      session.say(`${session.paint('dim', name.padEnd(10))} ${clean(value)}`)
+  }
+  if (withPayload) {
+    for (const [name, value] of Object.entries(event.headers)) session.say(`${clean(name)}: ${clean(value)}`)
+    for (const line of cleanLines(payloadText(detail))) session.say(line)
+  }
+  session.say()
+  session.table(deliveries, [
+    { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan' },
+    { title: 'destination', text: ({ destination }) => destination },
+    { title: 'run', text: ({ run }) => String(run), align: 'right' },
+    { title: 'state', text: ({ status }) => status, colour: ({ status }) => STATUS_COLOURS[status] },
+    { title: 'attempts', text: ({ attempts: made }) => String(made), align: 'right' },
+    {
+      title: 'when',
+      text: ({ finishedAtMs, availableAtMs }) => {
+        if (finishedAtMs !== null) return agoText(finishedAtMs, now)
+        return availableAtMs === null ? '' : `due ${agoText(availableAtMs, now)}`
+      },
+    },
+    { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
+  ])
+  if (attempts.length === 0) return
+  session.say()
+  session.say(session.paint('bold', 'Failed attempts'))
+  session.table(attempts, [
+    { title: 'at', text: ({ atMs }) => timeText(atMs) },
+    { title: 'attempt', text: ({ attempt }) => String(attempt), align: 'right' },
+    { title: 'took', text: ({ durationMs }) => formatDuration(durationMs), align: 'right' },
+    { title: 'by', text: ({ worker }) => worker },
+    { title: 'code', text: ({ code }) => code ?? '', colour: () => 'yellow' },
+    { title: 'message', text: ({ message }) => message, flexible: true },
+  ])
+}

@@ -1,0 +1,101 @@
+/** Colours, tables and progress: only where somebody looks at a terminal. */
+import type { WriteStream } from 'node:tty'
+import { clean, cut } from './text.ts'
+
+const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const
+export type Colour = keyof typeof CODES
+export type Paint = (colour: Colour, text: string) => string
+
+type Output = Pick<WriteStream, 'write'> & { readonly isTTY?: boolean; readonly columns?: number }
+
+export const wantsColour = (
+  stream: { readonly isTTY?: boolean },
+  environment: Readonly<Record<string, string | undefined>>,
+  refused: boolean,
+): boolean => {
+  if (refused || (environment.NO_COLOR ?? '') !== '' || environment.TERM === 'dumb') return false
+  return stream.isTTY === true || (environment.FORCE_COLOR ?? '0') !== '0'
+}
+
+export const painter =
+  (colours: boolean): Paint =>
+  (colour, text) =>
+    colours && text !== '' ? `\u001b[${CODES[colour]}m${text}\u001b[0m` : text
+
+export interface Column<Row> {
+  readonly title: string
+  readonly text: (row: Row) => string
+  readonly colour?: (row: Row) => Colour | null
+  readonly align?: 'right'
+  /** Gives way first when the terminal is narrow. */
+  readonly flexible?: true
+}
+
+/** Lines of a table; on a terminal no wider than it. */
+export const tableLines = <Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  paint: Paint,
+  width: number | null,
+): readonly string[] => {
+  const cells = rows.map((row) => columns.map(({ text }) => clean(text(row))))
+  const widths = columns.map(({ title }, index) =>
+    Math.max(title.length, ...cells.map((row) => row[index]?.length ?? 0)),
+  )
+  const gaps = 2 * (columns.length - 1)
+  const flexible = columns.findIndex((column) => column.flexible === true)
+  if (width !== null && flexible >= 0) {
+    const others = widths.reduce((sum, one, index) => (index === flexible ? sum : sum + one), gaps)
+    widths[flexible] = Math.max(8, Math.min(widths[flexible] ?? 8, width - others))
+  }
+  const shape = (text: string, index: number): string => {
+    const size = widths[index] ?? 0
+    const short = cut(text, size)
+    if (columns[index]?.align === 'right') return short.padStart(size)
+    return index === columns.length - 1 ? short : short.padEnd(size)
+  }
+  const header = columns.map(({ title }, index) => paint('dim', shape(title, index))).join('  ')
+  const body = cells.map((row, at) =>
+    row
+      .map((text, index) => {
+        const colour = columns[index]?.colour?.(rows[at] as Row) ?? null
+        const fitted = shape(text, index)
+        return colour === null ? fitted : paint(colour, fitted)
+      })
+      .join('  ')
+      .trimEnd(),
+  )
+  return [header.trimEnd(), ...body]
+}
+
+const BAR_COLUMNS = 24
+
+/** One line that is written over again; nothing at all where nobody looks. */
+export class Progress {
+  readonly #stream: Output
+  readonly #label: string
+  readonly #shown: boolean
+  #last = 0
+
+  constructor(stream: Output, label: string, quiet: boolean) {
+    this.#stream = stream
+    this.#label = label
+    this.#shown = stream.isTTY === true && !quiet
+  }
+
+  update(done: number, total: number): void {
+    if (!this.#shown) return
+    const now = performance.now()
+    if (done < total && now - this.#last < 50) return
+    this.#last = now
+    const share = total === 0 ? 1 : Math.min(1, done / total)
+    const full = Math.round(share * BAR_COLUMNS)
+    const bar = `${'█'.repeat(full)}${'░'.repeat(BAR_COLUMNS - full)}`
+    const percent = `${Math.floor(share * 100)}`.padStart(3)
+    this.#stream.write(`\r\u001b[K${this.#label} ${bar} ${percent}%  ${done}/${total}`)
+  }
+
+  end(): void {
+    if (this.#shown) this.#stream.write('\r\u001b[K')
+  }
+}

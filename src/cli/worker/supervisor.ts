@@ -1,0 +1,242 @@
+/**
+ * N processes under one parent. A child that ends by itself is started again, sooner or later depending on how often
+ * that happens; SIGHUP replaces one after another, the new one before the old one stops; SIGTERM drains all of them.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Logger } from '../../core/spi/index.ts'
+import { EXIT } from '../exit-codes.ts'
+import { jsonAnswer, startHealth } from './health.ts'
+
+export interface SupervisorParts {
+  readonly workers: number
+  /** Arguments of a child. */
+  readonly args: readonly string[]
+  readonly drainMs: number
+  readonly healthPort: number | null
+  readonly healthHost: string
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  readonly started: (healthPort: number | null) => void
+}
+
+interface Child {
+  readonly index: number
+  readonly process: ChildProcess
+  readonly startedAt: number
+  isReady: boolean
+  /** It was told to go, so nobody takes its place. */
+  isLeaving: boolean
+  readonly ready: Promise<boolean>
+  readonly ended: Promise<number>
+}
+
+/** A smaller young generation costs little time and saves much memory: docs/performance.md. */
+const NODE_FLAGS = ['--max-semi-space-size=16']
+const FIRST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 30_000
+/** A child that lived this long was well. */
+const WELL_AFTER_MS = 10_000
+/** Beside the drain: for what an outbox waits of its database, and for the process to end. */
+const GRACE_MS = 10_000
+/** How long a new child may take until it delivers. */
+const START_MS = 60_000
+
+const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+
+export class Supervisor {
+  readonly #parts: SupervisorParts
+  readonly #children = new Map<number, Child>()
+  readonly #failures = new Map<number, number>()
+  readonly #leaving = new Set<Child>()
+  #rolling: Promise<void> = Promise.resolve()
+  /** A child said that it can never run: a configuration that cannot work, for one. */
+  #hopeless: number | null = null
+  #giveUp: () => void = () => undefined
+
+  constructor(parts: SupervisorParts) {
+    this.#parts = parts
+  }
+
+  async run(): Promise<number> {
+    const { workers, healthPort, healthHost, signal, logger } = this.#parts
+    const over = new Promise<void>((resolve) => {
+      this.#giveUp = resolve
+      if (signal.aborted) resolve()
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    for (let index = 0; index < workers; index += 1) this.#keep(this.#start(index))
+    const pages = {
+      '/health': () => jsonAnswer(true, { pid: process.pid, children: this.#view() }),
+      '/ready': () => jsonAnswer(this.#isReady(), { children: this.#view() }),
+    }
+    const health = healthPort === null ? null : await startHealth(healthHost, healthPort, pages)
+    const roll = (): void => {
+      this.#rolling = this.#rolling.then(() => this.#roll())
+    }
+    process.on('SIGHUP', roll)
+    const ready = await Promise.race([this.#allReady(), over.then(() => false)])
+    if (ready) {
+      logger.log('info', 'all workers deliver', { workers, pids: this.#view().map(({ pid }) => pid) })
+      this.#parts.started(health?.port ?? null)
+    }
+    await over
+    process.off('SIGHUP', roll)
+    const clean = await this.#drain()
+    await health?.close()
+    if (this.#hopeless !== null) return this.#hopeless
+    return clean ? EXIT.ok : EXIT.failed
+  }
+
+  #view(): { readonly index: number; readonly pid: number | undefined; readonly ready: boolean }[] {
+    return [...this.#children.values()]
+      .sort((a, b) => a.index - b.index)
+      .map(({ index, process: { pid }, isReady }) => ({ index, pid, ready: isReady }))
+  }
+
+  #isReady(): boolean {
+    const { workers, signal } = this.#parts
+    return !signal.aborted && this.#view().filter(({ ready }) => ready).length === workers
+  }
+
+  async #allReady(): Promise<boolean> {
+    while (!this.#isReady() && !this.#parts.signal.aborted && this.#hopeless === null) {
+      await Promise.all([...this.#children.values()].map((child) => Promise.race([child.ready, child.ended])))
+      if (!this.#isReady()) await sleep(50, this.#parts.signal)
+    }
+    return this.#isReady()
+  }
+
+  #start(index: number): Child {
+    const script = process.argv[1] as string
+    const args = [...NODE_FLAGS, ...process.execArgv, script, ...this.#parts.args]
+    const child = spawn(process.execPath, args, {
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      env: { ...process.env, POSTHASTE_WORKER_INDEX: String(index) },
+    })
+    const ended = new Promise<number>((resolve) => {
+      child.once('exit', (code, signal) => resolve(code ?? (signal === null ? EXIT.failed : 128)))
+      child.once('error', () => resolve(EXIT.failed))
+    })
+    const ready = new Promise<boolean>((resolve) => {
+      child.on('message', (message) => {
+        if (message !== 'ready') return
+        made.isReady = true
+        resolve(true)
+      })
+      void ended.then(() => resolve(false))
+    })
+    const made: Child = {
+      index,
+      process: child,
+      startedAt: performance.now(),
+      isReady: false,
+      isLeaving: false,
+      ready,
+      ended,
+    }
+    this.#parts.logger.log('info', 'a worker was started', { worker: index, pid: child.pid })
+    return made
+  }
+
+  /** From here on the place of this child is always taken. */
+  #keep(child: Child): void {
+    this.#children.set(child.index, child)
+    void child.ended.then((code) => this.#onEnd(child, code))
+  }
+
+  async #onEnd(child: Child, code: number): Promise<void> {
+    const { logger, signal } = this.#parts
+    const { index, process: ended } = child
+    this.#leaving.delete(child)
+    if (child.isLeaving || signal.aborted || this.#hopeless !== null) return
+    child.isReady = false
+    const lived = performance.now() - child.startedAt
+    if (code === EXIT.config || code === EXIT.usage) {
+      this.#hopeless = code
+      logger.log('error', 'a worker cannot run with this configuration; all of them stop', {
+        worker: index,
+        code,
+      })
+      this.#giveUp()
+      return
+    }
+    const failures = lived >= WELL_AFTER_MS ? 1 : (this.#failures.get(index) ?? 0) + 1
+    this.#failures.set(index, failures)
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10))
+    logger.log('error', 'a worker ended by itself and is started again', {
+      worker: index,
+      pid: ended.pid,
+      code,
+      signal: ended.signalCode,
+      pauseMs,
+    })
+    await sleep(pauseMs, signal)
+    // A rolling restart may have filled the place meanwhile.
+    if (signal.aborted || this.#hopeless !== null || this.#children.get(index) !== child) return
+    this.#keep(this.#start(index))
+  }
+
+  /** One after another, the new one first: there are never fewer workers than asked for. */
+  async #roll(): Promise<void> {
+    const { logger, signal, workers } = this.#parts
+    logger.log('info', 'workers are replaced one after another')
+    for (let index = 0; index < workers && !signal.aborted; index += 1) {
+      const old = this.#children.get(index)
+      const next = this.#start(index)
+      // Until it delivers it is nobody's replacement; a drain meanwhile counts it in.
+      next.isLeaving = true
+      this.#leaving.add(next)
+      void next.ended.then(() => this.#leaving.delete(next))
+      const late = sleep(START_MS, signal).then(() => false)
+      const isReady = await Promise.race([next.ready, late])
+      if (signal.aborted) return
+      if (!isReady) {
+        next.process.kill('SIGTERM')
+        logger.log('error', 'the new worker does not deliver; the old ones go on', { worker: index })
+        return
+      }
+      next.isLeaving = false
+      this.#leaving.delete(next)
+      this.#keep(next)
+      if (old !== undefined) await this.#dismiss(old)
+    }
+    if (!signal.aborted) logger.log('info', 'all workers were replaced')
+  }
+
+  async #dismiss(child: Child): Promise<number> {
+    child.isLeaving = true
+    this.#leaving.add(child)
+    child.process.kill('SIGTERM')
+    const bound = this.#parts.drainMs + GRACE_MS
+    const timer = setTimeout(() => {
+      this.#parts.logger.log('error', 'a worker did not end in time and is killed', {
+        worker: child.index,
+        pid: child.process.pid,
+      })
+      child.process.kill('SIGKILL')
+    }, bound)
+    const code = await child.ended
+    clearTimeout(timer)
+    this.#leaving.delete(child)
+    return code
+  }
+
+  async #drain(): Promise<boolean> {
+    const { logger } = this.#parts
+    logger.log('info', 'all workers drain')
+    const all = new Set([...this.#children.values(), ...this.#leaving])
+    const alive = [...all].filter(
+      ({ process: { exitCode, signalCode } }) => exitCode === null && signalCode === null,
+    )
+    const codes = await Promise.all(alive.map((child) => this.#dismiss(child)))
+    logger.log('info', 'all workers ended', { codes })
+    return codes.every((code) => code === EXIT.ok)
+  }
+}

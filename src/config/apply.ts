@@ -1,0 +1,120 @@
+/** Settings from outside become options of an outbox; what its code said is remembered for `posthaste config`. */
+import { ERROR_CODES, type OutboxError } from '../core/errors.ts'
+import type { OutboxHost, SettingsFromOutside } from '../core/host.ts'
+import { exponential } from '../core/policy/retry.ts'
+import { ConfigError } from './errors.ts'
+import { fullName, SETTINGS } from './setting-table.ts'
+import { keyOf, type Origin, type Said } from './settings.ts'
+
+export interface ResolvedSetting {
+  readonly key: string
+  readonly value: unknown
+  readonly origin: Origin
+}
+
+const pick = (said: readonly Said[], scope: string): Record<string, unknown> =>
+  Object.fromEntries(
+    said.flatMap(({ setting, destination, value }) =>
+      setting.scope === scope && destination === null ? [[setting.name, value]] : [],
+    ),
+  )
+
+const destinationsOf = (said: readonly Said[]): Record<string, Record<string, unknown>> => {
+  const all: Record<string, Record<string, unknown>> = {}
+  const everywhere = pick(said, 'destination')
+  if (Object.keys(everywhere).length > 0) all['*'] = everywhere
+  for (const { setting, destination, value } of said) {
+    if (destination !== null) all[destination] = { ...all[destination], [setting.name]: value }
+  }
+  return all
+}
+
+export const settingsFrom = (said: readonly Said[]): SettingsFromOutside => {
+  const retry = pick(said, 'retry')
+  return {
+    ...pick(said, 'outbox'),
+    ...(Object.keys(retry).length === 0 ? {} : { retry: exponential(retry) }),
+    destinations: destinationsOf(said),
+  } as SettingsFromOutside
+}
+
+const requireDestinations = (host: OutboxHost, said: readonly Said[], name: string): void => {
+  const declared = host.declared().map((destination) => destination.name)
+  for (const { destination, origin, setting } of said) {
+    const named = destination === null ? [] : [destination]
+    const served =
+      setting.name === 'serve' ? (said.find((one) => one.setting === setting)?.value as string[]) : []
+    for (const one of [...named, ...served]) {
+      if (declared.includes(one)) continue
+      const there = declared.length === 0 ? 'it declares none' : `there are: ${declared.join(', ')}`
+      throw new ConfigError(`outbox "${name}" has no destination "${one}"; ${there} (${origin.where})`, {
+        key: destination === null ? 'serve' : `destinations.${one}`,
+        value: one,
+      })
+    }
+  }
+}
+
+/** A refusal of the core in the words of whoever said the value. */
+const blame = (error: unknown, said: readonly Said[]): unknown => {
+  // By its code: the outbox may come from the other build of this package.
+  const { code, detail, message } = error as Partial<OutboxError>
+  if (code !== ERROR_CODES.invalidOption) return error
+  const option = String(detail?.option)
+  const last = option.split('.').at(-1)
+  const guilty =
+    said.find((one) => keyOf(one) === option) ?? said.find(({ setting }) => setting.name === last)
+  if (guilty === undefined) return error
+  return new ConfigError(`${message} (${guilty.origin.where})`, {
+    key: keyOf(guilty),
+    value: guilty.value,
+    cause: error,
+  })
+}
+
+export const applySettings = (
+  name: string,
+  host: OutboxHost,
+  said: readonly Said[],
+  extra: SettingsFromOutside,
+): void => {
+  requireDestinations(host, said, name)
+  try {
+    host.configure({ ...extra, ...settingsFrom(said) })
+  } catch (error) {
+    throw blame(error, said)
+  }
+}
+
+const CODE: Origin = { kind: 'code', where: 'createOutbox' }
+const DEFAULT: Origin = { kind: 'default', where: '' }
+
+/** Every setting of an outbox as it holds, with where it came from. */
+export const resolvedSettings = (host: OutboxHost, said: readonly Said[]): readonly ResolvedSetting[] => {
+  const byKey = new Map(said.map((one) => [keyOf(one), one]))
+  const given = host.given as unknown as Readonly<Record<string, unknown>>
+  const options = host.options as unknown as Readonly<Record<string, unknown>>
+  const plain = SETTINGS.filter(({ scope }) => scope === 'outbox').map(({ name }) => ({
+    key: name,
+    value: name === 'serve' ? host.served().map((destination) => destination.name) : options[name],
+    origin: byKey.get(name)?.origin ?? (given[name] === undefined ? DEFAULT : CODE),
+  }))
+  const retry = SETTINGS.filter(({ scope }) => scope === 'retry').flatMap((setting) => {
+    const one = byKey.get(fullName(setting))
+    return one === undefined ? [] : [{ key: fullName(setting), value: one.value, origin: one.origin }]
+  })
+  const each = host.declared().flatMap((destination) =>
+    SETTINGS.filter(({ scope }) => scope === 'destination').map((setting) => {
+      const code = host.given.destinations?.[destination.name] as
+        | Readonly<Record<string, unknown>>
+        | undefined
+      const one = byKey.get(keyOf({ setting, destination: destination.name })) ?? byKey.get(setting.name)
+      return {
+        key: `destinations.${destination.name}.${setting.name}`,
+        value: (destination as unknown as Readonly<Record<string, unknown>>)[setting.name],
+        origin: one?.origin ?? (code?.[setting.name] === undefined ? DEFAULT : CODE),
+      }
+    }),
+  )
+  return [...plain, ...retry, ...each]
+}

@@ -1,0 +1,25 @@
+/** A configuration that cannot work: which key, which value, what is allowed, and where it was said. */
+import { ERROR_CODES, OutboxError } from '../core/errors.ts'
+import { shownWithKind } from '../core/model/shown.ts'
+import { maskSecrets } from './mask.ts'
+
+export class ConfigError extends OutboxError {
+  constructor(
+    message: string,
+    detail: {
+      readonly key?: string
+      readonly value?: unknown
+      readonly file?: string
+      readonly cause?: unknown
+    } = {},
+  ) {
+    const { value, ...rest } = detail
+    const shownValue = value === undefined ? {} : { value: maskSecrets(String(value)) }
+    super(ERROR_CODES.invalidConfig, maskSecrets(message), { ...rest, ...shownValue })
+  }
+}
+
+/** `pollInterval must be a duration …, not "soon" (POSTHASTE_POLL_INTERVAL)` */
+export const refuseValue = (key: string, value: unknown, allowed: string, where: string): never => {
+  throw new ConfigError(`${key} must be ${allowed}, not ${shownWithKind(value)} (${where})`, { key, value })
+}

@@ -1,0 +1,132 @@
+/**
+ * Keys of other outboxes' configuration files, so that such a file can be kept: sections `server`, `outbox`,
+ * `outbox.retry`, `outbox.cleanup` and `databases`, in snake case or camel case. What they mean here is said once, in
+ * this file; everything behind it knows only our own names.
+ */
+import { ConfigError, refuseValue } from './errors.ts'
+
+export type Section = Readonly<Record<string, unknown>>
+
+export const isSection = (value: unknown): value is Section =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export const camel = (key: string): string =>
+  /^[a-z0-9]+(?:_[a-z0-9]+)+$/.test(key)
+    ? key.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+    : key
+
+/** Own names of one section, camel case throughout; the values are as they were. */
+export const camelKeys = (section: Section): Section =>
+  Object.fromEntries(Object.entries(section).map(([key, value]) => [camel(key), value]))
+
+/** Seconds as a number, or a duration as everywhere. */
+const seconds = (key: string, value: unknown, where: string): unknown => {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number' && value >= 0) return `${value}s`
+  return refuseValue(key, value, 'seconds, or a duration such as 5s', where)
+}
+
+/** The shortest pause there is stands for "no pause": a poller that never waits would burn a core. */
+const NO_PAUSE_MS = 10
+
+const rename = (section: Section, from: string, to: string): Section => {
+  if (!(from in section)) return section
+  const { [from]: value, ...rest } = section
+  if (to in rest)
+    throw new ConfigError(`${from} and ${to} are the same setting; keep one of them`, { key: from })
+  return { ...rest, [to]: value }
+}
+
+const withRetry = (given: Section, where: string): Section => {
+  let retry = camelKeys(given)
+  for (const [from, to] of [
+    ['baseDelaySeconds', 'base'],
+    ['maxBackoffSeconds', 'max'],
+  ] as const) {
+    if (from in retry)
+      retry = rename({ ...retry, [from]: seconds(`retry.${from}`, retry[from], where) }, from, to)
+  }
+  retry = rename(retry, 'backoffMultiplier', 'multiplier')
+  const { jitter, jitterFactor, ...rest } = retry
+  if (jitter === false) return { ...rest, jitter: 0 }
+  if (jitterFactor !== undefined) return { ...rest, jitter: jitterFactor }
+  return jitter === undefined || jitter === true ? rest : { ...rest, jitter }
+}
+
+const withCleanup = (outbox: Section, given: Section, where: string): Section => {
+  const known = new Map([
+    ['publishedRetentionHours', 'retentionDoneHours'],
+    ['abandonedRetentionHours', 'retentionDeadHours'],
+  ])
+  let all = outbox
+  for (const [key, value] of Object.entries(camelKeys(given))) {
+    const to = known.get(key)
+    if (to !== undefined) all = rename({ ...all, [key]: value }, key, to)
+    else if (key === 'cleanupIntervalTicks') all = { ...all, cleanupIntervalTicks: value }
+    else
+      throw new ConfigError(unknownKey(`cleanup.${key}`, [...known.keys(), 'cleanupIntervalTicks'], where), {
+        key,
+      })
+  }
+  return all
+}
+
+const unknownKey = (key: string, known: readonly string[], where: string): string =>
+  `${key} is not known (${where}); there are: ${known.join(', ')}`
+
+const tickMs = (outbox: Section): number => {
+  const { tickInterval } = outbox
+  return typeof tickInterval === 'number' && tickInterval > 0 ? tickInterval * 1_000 : 1_000
+}
+
+/** A section of settings in our own names. */
+export const translateOutbox = (given: Section, where: string): Section => {
+  const { cleanup, retry, ...rest } = camelKeys(given)
+  let outbox: Section = isSection(cleanup) ? withCleanup(rest, cleanup, where) : rest
+  if (isSection(retry)) outbox = { ...outbox, retry: withRetry(retry, where) }
+  else if (retry !== undefined) refuseValue('retry', retry, 'a section with maxAttempts, base, max …', where)
+  if (cleanup !== undefined && !isSection(cleanup)) refuseValue('cleanup', cleanup, 'a section', where)
+  const { cleanupIntervalTicks } = outbox
+  if (cleanupIntervalTicks !== undefined) {
+    if (typeof cleanupIntervalTicks !== 'number')
+      refuseValue('cleanup.cleanupIntervalTicks', cleanupIntervalTicks, 'a number of ticks', where)
+    const ms = Math.min(Number(cleanupIntervalTicks) * tickMs(outbox), 7 * 24 * 3_600_000)
+    const { cleanupIntervalTicks: _, ...others } = outbox
+    outbox = { ...others, cleanupIntervalMs: ms }
+  }
+  if ('tickInterval' in outbox) {
+    const value =
+      outbox.tickInterval === 0 ? `${NO_PAUSE_MS}ms` : seconds('tickInterval', outbox.tickInterval, where)
+    outbox = rename({ ...outbox, tickInterval: value }, 'tickInterval', 'pollInterval')
+  }
+  outbox = rename(outbox, 'messagesPerTick', 'pollBatchSize')
+  return rename(outbox, 'broker', 'serve')
+}
+
+const SUBSCRIPTIONS = ['stream', 'event_store', 'eventStore']
+
+/**
+ * Whether the outbox is on: `subscription: 'stream'` turns it on, `event_store` off, `enableOutbox` says so itself,
+ * and without a word it is on. Two that contradict each other are refused.
+ */
+export const isEnabled = (root: Section, where: string): boolean => {
+  const server = isSection(root.server) ? camelKeys(root.server) : {}
+  const subscription = root.subscription ?? server.defaultSubscriptionType
+  const { enableOutbox } = root
+  if (subscription !== undefined && !SUBSCRIPTIONS.includes(String(subscription)))
+    refuseValue('subscription', subscription, 'stream or event_store', where)
+  if (enableOutbox !== undefined && typeof enableOutbox !== 'boolean')
+    refuseValue('enableOutbox', enableOutbox, 'true or false', where)
+  const streams = subscription === undefined ? null : subscription === 'stream'
+  if (streams !== null && enableOutbox !== undefined && streams !== enableOutbox) {
+    const why =
+      enableOutbox === true
+        ? 'the outbox would send to streams that subscribers of the event store never read'
+        : 'subscribers would wait for a stream that nobody sends to'
+    throw new ConfigError(
+      `enableOutbox = ${enableOutbox} contradicts subscription = "${subscription}": ${why}; drop one of them (${where})`,
+      { key: 'enableOutbox', value: enableOutbox },
+    )
+  }
+  return (enableOutbox as boolean | undefined) ?? streams ?? true
+}

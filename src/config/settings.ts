@@ -1,0 +1,141 @@
+/**
+ * Values from files, the environment and flags, each with the place where it was said. Later places win:
+ * default < code < file < environment < flag.
+ */
+import { hintFor } from '../core/model/unknown-names.ts'
+import { ConfigError } from './errors.ts'
+import { readValue } from './read-value.ts'
+import { camelKeys, isSection, type Section } from './seed-keys.ts'
+import { fullName, namesIn, SETTINGS, type Setting, type SettingScope, variablesOf } from './setting-table.ts'
+
+export interface Origin {
+  readonly kind: 'default' | 'code' | 'file' | 'environment' | 'flag'
+  /** The file, the variable or the flag. */
+  readonly where: string
+}
+
+export interface Said {
+  readonly setting: Setting
+  /** Null: for all of them, or not about destinations. */
+  readonly destination: string | null
+  readonly value: unknown
+  readonly origin: Origin
+}
+
+/** `pollIntervalMs`, `retry.maxAttempts`, `concurrency`, `destinations.mailer.concurrency` */
+export const keyOf = ({ setting, destination }: Pick<Said, 'setting' | 'destination'>): string =>
+  destination === null ? fullName(setting) : `destinations.${destination}.${setting.name}`
+
+const settingsOf = (...scopes: readonly SettingScope[]): ReadonlyMap<string, Setting> =>
+  new Map(
+    SETTINGS.filter(({ scope }) => scopes.includes(scope)).flatMap((setting) =>
+      namesIn(setting).map((name) => [name, setting] as const),
+    ),
+  )
+
+const OUTBOX_KEYS = settingsOf('outbox', 'destination')
+const RETRY_KEYS = settingsOf('retry')
+const DESTINATION_KEYS = settingsOf('destination')
+const WORKER_KEYS = settingsOf('worker')
+
+const readSection = (
+  at: string,
+  section: Section,
+  known: ReadonlyMap<string, Setting>,
+  origin: Origin,
+  destination: string | null = null,
+  extra: readonly string[] = [],
+): Said[] =>
+  Object.entries(camelKeys(section)).flatMap(([key, value]) => {
+    if (value === undefined) return []
+    const setting = known.get(key)
+    const name = at === '' ? key : `${at}.${key}`
+    if (setting === undefined) {
+      const hint = hintFor(key, new Set([...known.keys(), ...extra]))
+      throw new ConfigError(`${name} is not a setting${hint} (${origin.where})`, { key: name })
+    }
+    return [{ setting, destination, value: readValue(setting, name, value, origin.where, false), origin }]
+  })
+
+const sectionAt = (key: string, value: unknown, where: string): Section => {
+  if (isSection(value)) return value
+  throw new ConfigError(`${key} must be a section with settings (${where})`, { key })
+}
+
+/** Settings of a file's section; `retry` and `destinations` are sections within it. */
+export const saidInFile = (at: string, section: Section, file: string): Said[] => {
+  const origin: Origin = { kind: 'file', where: file }
+  const { retry, destinations, ...flat } = section
+  const said = readSection(at, flat, OUTBOX_KEYS, origin, null, ['retry', 'destinations'])
+  const under = (key: string): string => (at === '' ? key : `${at}.${key}`)
+  if (retry !== undefined)
+    said.push(...readSection(under('retry'), sectionAt(under('retry'), retry, file), RETRY_KEYS, origin))
+  if (destinations === undefined) return said
+  for (const [name, one] of Object.entries(sectionAt(under('destinations'), destinations, file))) {
+    const key = under(`destinations.${name}`)
+    said.push(...readSection(key, sectionAt(key, one, file), DESTINATION_KEYS, origin, name))
+  }
+  return said
+}
+
+export const saidOfWorker = (section: Section, file: string): Said[] =>
+  readSection('worker', section, WORKER_KEYS, { kind: 'file', where: file })
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export const saidInEnvironment = (environment: Environment): Said[] =>
+  SETTINGS.flatMap((setting) => {
+    const variable = variablesOf(setting).find((name) => environment[name] !== undefined)
+    if (variable === undefined) return []
+    const value = readValue(setting, variable, environment[variable], 'environment', true)
+    return [{ setting, destination: null, value, origin: { kind: 'environment', where: variable } }]
+  })
+
+/** Variables that begin like ours and mean nothing: a slip of the pen must not go unseen. */
+export const unknownVariables = (environment: Environment): readonly string[] => {
+  const known = new Set([...SETTINGS.flatMap(variablesOf), ...OTHER_VARIABLES])
+  return Object.keys(environment).filter((name) => name.startsWith('POSTHASTE_') && !known.has(name))
+}
+
+/** What the loader and the command line read beside settings. */
+const OTHER_VARIABLES = [
+  'POSTHASTE_CONFIG',
+  'POSTHASTE_OUTBOX',
+  'POSTHASTE_DATABASE_URL',
+  'POSTHASTE_WORKER_INDEX',
+]
+
+/** `--set pollInterval=5s`, `--set mailer.concurrency=2`, `--set retry.maxAttempts=3` */
+export const saidByFlag = (assignment: string): Said => {
+  const cut = assignment.indexOf('=')
+  if (cut < 1) throw new ConfigError(`--set takes KEY=VALUE, such as pollInterval=5s; not "${assignment}"`)
+  const [key, text] = [assignment.slice(0, cut).trim(), assignment.slice(cut + 1).trim()]
+  const origin: Origin = { kind: 'flag', where: `--set ${key}` }
+  const dot = key.lastIndexOf('.')
+  const [group, name] = dot < 0 ? [null, key] : [key.slice(0, dot), key.slice(dot + 1)]
+  const destination = group === null || group === 'retry' ? null : group.replace(/^destinations\./, '')
+  const known =
+    group === 'retry'
+      ? RETRY_KEYS
+      : group === null
+        ? new Map([...OUTBOX_KEYS, ...WORKER_KEYS])
+        : DESTINATION_KEYS
+  const setting = known.get(name)
+  if (setting === undefined) {
+    throw new ConfigError(`${key} is not a setting${hintFor(name, new Set(known.keys()))} (--set)`, { key })
+  }
+  return { setting, destination, value: readValue(setting, key, text, '--set', true), origin }
+}
+
+/** A flag of the command line with a name of its own, such as `--workers`. */
+export const saidByOption = (name: string, flag: string, text: string): Said => {
+  const setting = SETTINGS.find((one) => one.name === name)
+  if (setting === undefined) throw new Error(`there is no setting ${name}`)
+  const value = readValue(setting, flag, text, 'flag', true)
+  return { setting, destination: null, value, origin: { kind: 'flag', where: flag } }
+}
+
+/** The last word on each key. */
+export const lastWords = (said: readonly Said[]): readonly Said[] => [
+  ...new Map(said.map((one) => [keyOf(one), one])).values(),
+]

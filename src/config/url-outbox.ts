@@ -1,0 +1,46 @@
+/** An outbox from an address alone: for looking and operating, because destinations and listeners are code. */
+import { createOutbox } from '../core/outbox.ts'
+import type { Outbox } from '../core/outbox-api.ts'
+import type { Store } from '../core/spi/index.ts'
+import { ConfigError } from './errors.ts'
+
+export interface StorePlace {
+  readonly schema?: string
+  readonly prefix?: string
+  readonly layout?: 'plain' | 'partitioned'
+  readonly period?: 'day' | 'month'
+}
+
+const said = (place: StorePlace): StorePlace =>
+  Object.fromEntries(Object.entries(place).filter(([, value]) => value !== undefined))
+
+const openStore = async (url: string, place: StorePlace): Promise<Store> => {
+  const scheme = /^([a-z0-9]+):/i.exec(url)?.[1]?.toLowerCase()
+  const { schema, ...others } = said(place)
+  switch (scheme) {
+    case 'postgres':
+    case 'postgresql': {
+      const { postgresStore } = await import('../stores/postgres/index.ts')
+      return postgresStore({ connectionString: url, ...said(place) }) as Store
+    }
+    case 'mysql':
+    case 'mariadb': {
+      const { mysqlStore } = await import('../stores/mysql/index.ts')
+      return mysqlStore({ connectionString: url, ...others }) as Store
+    }
+    case 'sqlite':
+    case 'file': {
+      const { sqliteStore } = await import('../stores/sqlite/index.ts')
+      const { layout, period, ...names } = others
+      return sqliteStore({ file: url.replace(/^(?:sqlite|file):(?:\/\/)?/i, ''), ...names }) as Store
+    }
+    default:
+      throw new ConfigError(
+        'the address of the database must begin with postgres://, mysql://, mariadb:// or sqlite:',
+        { key: 'url' },
+      )
+  }
+}
+
+export const outboxAt = async (url: string, place: StorePlace): Promise<Outbox<unknown>> =>
+  createOutbox({ store: await openStore(url, place) }) as unknown as Outbox<unknown>

@@ -1,0 +1,94 @@
+/**
+ * What programs that run an outbox they did not write see of it: the command line and the worker. They find it behind
+ * a registered symbol, because the application may have loaded the other build of this package.
+ */
+import type { OutboxOptions, ResolvedDestination, ResolvedOptions } from './options.ts'
+import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
+import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
+import type { Logger, Metrics, RegistryState, Store } from './spi/index.ts'
+
+/** Settings of a destination that may come from outside of the code. */
+export interface DestinationSettingsFromOutside {
+  readonly concurrency?: number
+  readonly batchSize?: number
+  readonly ratePerSecond?: number
+  readonly timeoutMs?: number
+}
+
+/** Instead of what the code says. What is not named stays as it is there. */
+export type SettingsFromOutside = Partial<
+  Omit<OutboxOptions<unknown, unknown>, 'store' | 'transactions' | 'runtime' | 'destinations'>
+> & {
+  /** By the names of destinations; `*` is for those that are not named. */
+  readonly destinations?: Readonly<Record<string, DestinationSettingsFromOutside>>
+}
+
+export interface OutboxHost {
+  readonly store: Store
+  /** What the code gave to `createOutbox`. */
+  readonly given: Readonly<OutboxOptions<unknown, unknown>>
+  /** What holds now. */
+  readonly options: ResolvedOptions
+  declared(): readonly ResolvedDestination[]
+  served(): readonly ResolvedDestination[]
+  /** Destinations as the database knows them: routes, pauses, rates. */
+  registered(): Promise<RegistryState>
+  /** Replaces what an earlier call set. Refused while the outbox is started. */
+  configure(settings: SettingsFromOutside): void
+}
+
+const HOST = Symbol.for('posthaste.host')
+
+export const attachHost = (outbox: object, host: OutboxHost): void => {
+  Object.defineProperty(outbox, HOST, { value: host })
+}
+
+/** Null when it is no outbox. */
+export const hostOf = (outbox: unknown): OutboxHost | null => {
+  if (typeof outbox !== 'object' || outbox === null) return null
+  return ((outbox as Record<symbol, unknown>)[HOST] as OutboxHost | undefined) ?? null
+}
+
+/** The options that hold with these settings. */
+export const withSettings = <Tx, E>(
+  given: OutboxOptions<Tx, E>,
+  { destinations: each = {}, ...settings }: SettingsFromOutside,
+): OutboxOptions<Tx, E> => ({
+  ...given,
+  ...settings,
+  destinations: Object.fromEntries(
+    Object.entries(given.destinations ?? {}).map(([name, destination]) => [
+      name,
+      { ...destination, ...each['*'], ...each[name] },
+    ]),
+  ),
+})
+
+type SinkOptions = Pick<OutboxOptions<unknown, unknown>, 'logger' | 'metrics'>
+
+/** A logger and metrics for good, which write to those that hold now. */
+export class Sinks {
+  readonly logger: Logger = guardedLogger({ log: (...line) => this.#logger.log(...line) })
+  readonly metrics: Metrics = guardedMetrics(metricsBehind(() => this.#metrics))
+  #logger: Logger = SILENT_LOGGER
+  #metrics: Metrics = NOOP_METRICS
+
+  constructor(given: SinkOptions) {
+    this.use(given)
+  }
+
+  use({ logger, metrics }: SinkOptions): void {
+    this.#logger = logger ?? SILENT_LOGGER
+    this.#metrics = metrics ?? NOOP_METRICS
+  }
+}
+
+/** Asks anew at every call where to count. */
+const metricsBehind = (current: () => Metrics): Metrics => {
+  const methods = Object.keys(NOOP_METRICS).map((name) => [
+    name,
+    (...values: unknown[]): unknown =>
+      (current() as unknown as Record<string, (...given: unknown[]) => unknown>)[name]?.(...values),
+  ])
+  return Object.fromEntries(methods) as unknown as Metrics
+}

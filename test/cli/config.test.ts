@@ -1,0 +1,178 @@
+/** Where settings come from, who wins, and what is refused before anything starts. */
+import { describe, expect, it } from 'vitest'
+import { createFolder, createShop, type Ended, type Folder, SHOP } from './cli.ts'
+
+const settingOf = ({ json }: Ended, key: string): unknown => {
+  const [outbox] = json.outboxes
+  const { value, from } = outbox.settings.find((one: { key: string }) => one.key === key)
+  return [value, from]
+}
+
+const withFile = (name: string, text: string): Folder => {
+  const folder = createFolder()
+  folder.write('shop.mjs', SHOP)
+  folder.write(name, text)
+  return folder
+}
+
+const JSON_CONFIG = JSON.stringify({
+  outboxes: { shop: { module: './shop.mjs' } },
+  outbox: { pollInterval: '5s' },
+})
+
+describe('a configuration', { timeout: 120_000 }, () => {
+  it('is code, with a processor per destination', async () => {
+    const shop = await createShop()
+    const ended = await shop.run(['config', '--json'])
+    expect(ended.json.outboxes[0]).toMatchObject({
+      name: 'shop',
+      store: 'sqlite',
+      processors: ['outbox-processor-shop-to-mailer', 'outbox-processor-shop-to-audit'],
+    })
+    expect(settingOf(ended, 'pollIntervalMs')).toEqual([1_000, 'default'])
+  })
+
+  it('is TypeScript', async () => {
+    const folder = withFile(
+      'posthaste.config.ts',
+      `import { defineConfig } from 'posthaste/config'
+import { outbox } from './shop.mjs'
+const interval: string = '2s'
+export default defineConfig({ outboxes: { shop: () => outbox }, outbox: { pollInterval: interval } })`,
+    )
+    const ended = await folder.run(['config', '--json'])
+    expect(ended.stderr).toBe('')
+    expect(settingOf(ended, 'pollIntervalMs')).toEqual([2_000, 'file'])
+  })
+
+  it('is JSON, and environment and flags win over it', async () => {
+    const folder = withFile('posthaste.config.json', JSON_CONFIG)
+    expect(settingOf(await folder.run(['config', '--json']), 'pollIntervalMs')).toEqual([5_000, 'file'])
+    const env = { POSTHASTE_POLL_INTERVAL: '7s' }
+    expect(settingOf(await folder.run(['config', '--json'], { env }), 'pollIntervalMs')).toEqual([
+      7_000,
+      'environment',
+    ])
+    const flag = await folder.run(['config', '--json', '--set', 'pollIntervalMs=900'], { env })
+    expect(settingOf(flag, 'pollIntervalMs')).toEqual([900, 'flag'])
+  })
+
+  it('is a TOML file of another outbox', async () => {
+    const folder = withFile(
+      'posthaste.config.toml',
+      `[server]
+default_subscription_type = "stream"
+[outbox]
+broker = "mailer"
+messages_per_tick = 10
+tick_interval = 2
+[outbox.retry]
+max_attempts = 5
+base_delay_seconds = 60
+max_backoff_seconds = 3600
+backoff_multiplier = 2
+jitter = true
+jitter_factor = 0.25
+[outbox.cleanup]
+published_retention_hours = 24
+abandoned_retention_hours = 168
+cleanup_interval_ticks = 1800
+[outboxes.default]
+module = "./shop.mjs"`,
+    )
+    const ended = await folder.run(['config', '--json'])
+    expect(ended.stderr).toBe('')
+    const values = Object.fromEntries(
+      ended.json.outboxes[0].settings.map(({ key, value }: { key: string; value: unknown }) => [key, value]),
+    )
+    expect(values).toMatchObject({
+      serve: ['mailer'],
+      pollBatchSize: 10,
+      pollIntervalMs: 2_000,
+      retentionDoneHours: 24,
+      retentionDeadHours: 168,
+      cleanupIntervalMs: 3_600_000,
+      'retry.maxAttempts': 5,
+      'retry.baseMs': 60_000,
+      'retry.maxMs': 3_600_000,
+      'retry.jitter': 0.25,
+    })
+    expect(ended.json.outboxes[0].processors).toEqual(['outbox-processor-default-to-mailer'])
+  })
+
+  it('may be an address alone, whose password is never shown', async () => {
+    const env = { DATABASE_URL: 'postgres://shop:canary-secret@127.0.0.1:1/shop' }
+    const shown = await createFolder().run(['config'], { env })
+    expect(shown.stdout).toContain('postgres://shop:***@127.0.0.1:1/shop')
+    const failed = await createFolder().run(['status', '--json'], { env })
+    expect(failed.code).toBe(4)
+    for (const text of [shown.stdout, shown.stderr, failed.stdout, failed.stderr])
+      expect(text).not.toContain('canary')
+  })
+
+  it('prefers OUTBOX_DB_URL to DATABASE_URL, and names variables that mean nothing', async () => {
+    const env = { DATABASE_URL: 'sqlite:a.db', OUTBOX_DB_URL: 'sqlite:b.db', POSTHASTE_POL_INTERVAL: '1s' }
+    const { json } = await createFolder().run(['config', '--json'], { env })
+    expect(json.outboxes[0].database).toEqual({ url: 'sqlite:b.db', from: 'OUTBOX_DB_URL' })
+    expect(json.unknownVariables).toEqual(['POSTHASTE_POL_INTERVAL'])
+  })
+})
+
+describe('a wrong configuration', { timeout: 120_000 }, () => {
+  const outboxes = { shop: { module: './shop.mjs' } }
+  it.each([
+    [
+      { outboxes, outbox: { pollIntervall: '5s' } },
+      'outbox.pollIntervall is not a setting; did you mean "pollInterval"?',
+    ],
+    [{ outboxes, outbox: { pollInterval: 'soon' } }, 'outbox.pollInterval must be a duration such as'],
+    [
+      { outboxes, outbox: { pollIntervalMs: 1 } },
+      'pollIntervalMs must be a whole number from 10 to 3600000, not 1',
+    ],
+    [
+      { outboxes, outbox: { destinations: { post: { concurrency: 2 } } } },
+      'outbox "shop" has no destination "post"',
+    ],
+    [
+      { outboxes, outbox: { serve: 'post' } },
+      'outbox "shop" has no destination "post"; there are: mailer, audit',
+    ],
+    [{ outboxes, outboxs: {} }, 'outboxs is not a key of the configuration; did you mean'],
+    [
+      { outboxes, subscription: 'event_store', enableOutbox: true },
+      'enableOutbox = true contradicts subscription = "event_store"',
+    ],
+    [
+      { outboxes, subscription: 'queue' },
+      'subscription must be stream or event_store, not the string "queue"',
+    ],
+    [{ outboxes: { shop: { module: './none.mjs' } } }, 'none.mjs could not be loaded'],
+    [{ outboxes: { shop: {} } }, 'outboxes.shop has neither outbox, module nor url'],
+    [{ outboxes: { shop: { url: 'oracle://x' } } }, 'must begin with postgres://'],
+    [{ outboxes, worker: { workers: 0 } }, 'workers must be a whole number from 1 to 100, not 0'],
+  ])('%j is refused', async (config, message) => {
+    const folder = withFile('posthaste.config.json', JSON.stringify(config))
+    const { code, stderr, stdout } = await folder.run(['worker'])
+    expect(stderr).toContain(message)
+    expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
+  })
+
+  it('is refused when it does not even parse, or exports nothing', async () => {
+    const broken = await withFile('posthaste.config.json', '{ "outboxes": ').run(['status'])
+    expect(broken).toMatchObject({ code: 3 })
+    expect(broken.stderr).toContain('posthaste.config.json could not be loaded')
+    const empty = await withFile('posthaste.config.mjs', 'export const x = 1').run(['status'])
+    expect(empty.stderr).toContain('has no default export')
+  })
+
+  it('is turned off by its subscription', async () => {
+    const folder = withFile(
+      'posthaste.config.json',
+      JSON.stringify({ outboxes, subscription: 'event_store' }),
+    )
+    const { code, stderr } = await folder.run(['worker', '--once'])
+    expect(code).toBe(3)
+    expect(stderr).toContain('the outbox is turned off')
+  })
+})

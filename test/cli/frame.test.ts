@@ -1,0 +1,61 @@
+/** The program around the commands: help, mistakes, closed pipes. */
+import { describe, expect, it } from 'vitest'
+import { COMMANDS } from '../../src/cli/commands/index.ts'
+import { createFolder, createShop } from './cli.ts'
+
+describe('help', { timeout: 120_000 }, () => {
+  it('lists every command and the exit codes', async () => {
+    const { code, stdout, stderr } = await createFolder().run(['--help'])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const { name, summary } of COMMANDS)
+      expect(stdout.replaceAll(/\s+/g, ' ')).toContain(`${name} ${summary}`)
+    expect(stdout).toContain('130')
+    expect(stdout).not.toContain('\u001b')
+  })
+
+  it('explains each command with examples', async () => {
+    const folder = createFolder()
+    const all = await Promise.all(
+      COMMANDS.slice(0, 6).map(({ name }) => folder.run(['help', ...name.split(' ')])),
+    )
+    for (const [index, { code, stdout }] of all.entries()) {
+      const command = COMMANDS[index]
+      expect(code).toBe(0)
+      for (const flag of command?.flags ?? []) expect(stdout).toContain(`--${flag.name}`)
+      for (const [example] of command?.examples ?? []) expect(stdout).toContain(example)
+    }
+  })
+})
+
+describe('mistakes', { timeout: 120_000 }, () => {
+  it.each([
+    [['statsu'], 2, 'there is no command "statsu"; did you mean "status"?'],
+    [['dead', 'redirve'], 2, 'dead does not know "redirve"; there are: dead list'],
+    [['status', '--wach'], 2, 'status does not know the flag --wach; did you mean "--watch"?'],
+    [['why'], 2, 'why needs ID'],
+    [['status', 'now'], 2, 'status does not know what to do with "now"'],
+    [['status'], 3, 'there is no posthaste.config.ts'],
+    [['status', '--config', 'nowhere.ts'], 3, 'there is no configuration file'],
+  ])('%j is refused', async (args, code, message) => {
+    const ended = await createFolder().run([...args])
+    expect({ code: ended.code, stdout: ended.stdout }).toEqual({ code, stdout: '' })
+    expect(ended.stderr).toContain(message)
+  })
+
+  it('are told as JSON too', async () => {
+    const { code, json } = await createFolder().run(['status', '--json'])
+    expect(code).toBe(3)
+    expect(json).toMatchObject({ ok: false, error: { code: 'POSTHASTE_INVALID_CONFIG', exitCode: 3 } })
+  })
+})
+
+describe('a reader that leaves', { timeout: 120_000 }, () => {
+  it('ends the program quietly with 141', async () => {
+    const shop = await createShop()
+    await shop.run(['migrate'])
+    const { child, ended, line } = shop.start(['status', '--watch', '--interval', '100ms'])
+    await line(/posthaste status/)
+    child.stdout?.destroy()
+    expect(await ended).toMatchObject({ code: 141, stderr: '' })
+  })
+})

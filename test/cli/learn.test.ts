@@ -1,0 +1,49 @@
+/** Commands that explain: what is promised, what can happen, and a shop to watch. */
+import { describe, expect, it } from 'vitest'
+import { createFolder, createShop } from './cli.ts'
+
+describe('learning', { timeout: 240_000 }, () => {
+  it('says what each route promises', async () => {
+    const shop = await createShop()
+    const { stdout } = await shop.run(['guarantees'])
+    expect(stdout).toContain('shop → mailer')
+    const { json } = await shop.run(['guarantees', '--json'])
+    expect(json.routes).toHaveLength(2)
+    expect(json.routes[0].promises.join(' ')).toContain('At least once: up to 10 attempts')
+  })
+
+  it('prints the catalogue, as AsyncAPI too', async () => {
+    const folder = createFolder()
+    folder.write(
+      'posthaste.config.mjs',
+      `import { createOutbox, defineEvent } from 'posthaste'
+import { sqliteStore } from 'posthaste/sqlite'
+const jsonSchema = { output: () => ({ type: 'object', required: ['id'] }), input: () => ({}) }
+const schema = { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }), jsonSchema } }
+export const placed = defineEvent('order.placed', { schema, aggregate: 'order' })
+export const paid = defineEvent('order.paid', { version: 2, upcast: { 1: (old) => old } })
+const outbox = createOutbox({
+  store: sqliteStore({ file: ':memory:' }),
+  destinations: { search: { events: [placed] }, audit: { events: ['order.*'] } },
+})
+export default { outboxes: { shop: outbox }, events: { placed, paid } }`,
+    )
+    expect((await folder.run(['catalog', '--json'])).json.events).toMatchObject([
+      { type: 'order.paid', version: 2, destinations: ['audit'] },
+      { type: 'order.placed', aggregate: 'order', hasSchema: true, destinations: ['search', 'audit'] },
+    ])
+    const document = JSON.parse((await folder.run(['catalog', '--asyncapi'])).stdout)
+    expect(document).toMatchObject({
+      asyncapi: '3.0.0',
+      channels: { 'shop-search': { address: 'search' } },
+      components: { messages: { 'order.placed.v1': { payload: { type: 'object', required: ['id'] } } } },
+    })
+    expect(document.operations['send-shop-audit'].messages).toHaveLength(2)
+  })
+
+  it('shows a shop that breaks and loses nothing', async () => {
+    const { code, json } = await createFolder().run(['demo', '--events', '300', '--json'])
+    expect(code).toBe(0)
+    expect(json).toMatchObject({ ok: true, lost: 0, duplicates: 0 })
+  })
+})

@@ -1,0 +1,145 @@
+/** Looking and repairing: every command on a small shop, with the built program. */
+import { describe, expect, it } from 'vitest'
+import { createShop } from './cli.ts'
+
+const UNKNOWN = '019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e'
+
+describe('the commands', { timeout: 240_000 }, () => {
+  it('carry a shop from its tables to its dead letters and back', async () => {
+    const shop = await createShop()
+    const behind = await shop.run(['status'])
+    expect(behind.code).toBe(4)
+    expect(behind.stderr).toContain('posthaste migrate makes or updates the tables')
+    expect(await shop.run(['migrate', '--status'])).toMatchObject({ code: 1 })
+    expect((await shop.run(['migrate', '--sql'])).stdout).toContain('CREATE TABLE "outbox_events"')
+    expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 1 migration')
+    expect((await shop.run(['db', 'setup', '--json'])).json).toMatchObject({
+      ok: true,
+      outboxes: [{ before: 0, current: 1 }],
+    })
+
+    const [good = ''] = await shop.publish(1)
+    const bad = await shop.publish(3, 'ada')
+    const waiting = await shop.run(['why', good, '--json'])
+    expect(JSON.stringify(waiting.json)).toContain('did not know the destinations')
+
+    expect((await shop.run(['consume-one', '--destinations', 'audit', '--json'])).json).toMatchObject({
+      idle: false,
+      done: 1,
+    })
+    expect(
+      (await shop.run(['worker', '--once', '--limit', '2', '--log-level', 'silent', '--json'])).json,
+    ).toMatchObject({ claimed: 2 })
+    expect((await shop.run(['worker', '--once', '--log-level', 'silent', '--json'])).json).toMatchObject({
+      claimed: 5,
+    })
+    expect((await shop.run(['consume-one', '--json'])).json).toMatchObject({ ok: true, idle: true })
+
+    const status = (await shop.run(['status', '--json'])).json.outboxes[0]
+    const mailer = status.destinations.find(({ name }: { name: string }) => name === 'mailer')
+    expect(mailer).toMatchObject({ state: 'unserved', counts: { dead: 3, done: 1 } })
+
+    const list = await shop.run(['events', 'list', '--status', 'dead', '--json'])
+    expect(list.json.deliveries).toHaveLength(3)
+    expect(JSON.stringify(list.json)).not.toContain('"payload"')
+    const dead = await shop.run(['dead', 'list', '--json'])
+    expect(dead.json).toMatchObject({ dead: 3, groups: [{ count: 3, destination: 'mailer' }] })
+    const [{ fingerprint, sample }] = dead.json.groups
+    const shown = await shop.run(['dead', 'show', sample, '--json'])
+    expect(shown.json.attempts).toMatchObject([{ attempt: 1, code: 'POSTHASTE_PERMANENT' }])
+    expect(shown.json.event.payload).toBeUndefined()
+    expect(
+      (await shop.run(['events', 'show', bad[0] ?? '', '--payload', '--json'])).json.event.payload,
+    ).toEqual({ email: 'ada' })
+
+    expect(
+      (await shop.run(['dead', 'redrive', '--group', fingerprint, '--dry-run', '--json'])).json,
+    ).toMatchObject({
+      matched: 3,
+      redriven: 0,
+    })
+    expect((await shop.run(['dead', 'redrive', bad[0] ?? '', '--json'])).json).toMatchObject({ redriven: 1 })
+    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const edited = await shop.run([
+      'dead',
+      'edit',
+      bad[1] ?? '',
+      '--payload',
+      '{"email":"ada@example.org"}',
+      '--json',
+    ])
+    expect(edited.json.ok).toBe(true)
+    expect((await shop.run(['dead', 'discard', '--all'])).code).toBe(2)
+    expect(
+      (await shop.run(['dead', 'discard', '--all', '--reason', 'test data', '--json'])).json,
+    ).toMatchObject({ discarded: 2 })
+    expect((await shop.run(['dead', 'list'])).stdout).toContain('nothing is dead')
+
+    expect((await shop.run(['pause', 'mailer', '--json'])).json).toMatchObject({ paused: true })
+    expect((await shop.run(['why', edited.json.eventId])).stdout).toContain(
+      'is paused: posthaste resume mailer',
+    )
+    expect((await shop.run(['resume', 'mailer'])).code).toBe(0)
+    await shop.run(['worker', '--once'])
+    expect((await shop.run(['why', good])).stdout).toContain('Delivered')
+
+    expect((await shop.run(['replay', '--destination', 'audit', '--dry-run', '--json'])).json).toMatchObject({
+      matched: 4,
+    })
+    expect((await shop.run(['replay', good, '--destination', 'audit', '--json'])).json).toMatchObject({
+      replayed: 1,
+    })
+    const tail = await shop.run(['events', 'tail', '--limit', '2', '--json'])
+    expect(tail.stdout.trim().split('\n')).toHaveLength(3)
+
+    const doctor = await shop.run(['doctor', '--json'])
+    expect(doctor.code).toBe(1)
+    expect(doctor.json.findings).toContainEqual(
+      expect.objectContaining({
+        check: 'worker alive',
+        level: 'error',
+        remedy: 'start one: posthaste worker',
+      }),
+    )
+    expect(
+      (await shop.run(['cleanup', '--retention', '0', '--include-dead', '--once', '--json'])).json
+        .outboxes[0],
+    ).toMatchObject({
+      dead: 0,
+      more: false,
+    })
+    expect(await shop.run(['partitions', '--once'])).toMatchObject({ code: 2 })
+  })
+
+  it('refuse what is not there', async () => {
+    const shop = await createShop()
+    await shop.run(['migrate'])
+    expect(await shop.run(['why', UNKNOWN])).toMatchObject({ code: 5 })
+    expect(await shop.run(['why', '42'])).toMatchObject({ code: 2 })
+    expect(await shop.run(['dead', 'redrive', '--all'])).toMatchObject({ code: 5 })
+    expect(await shop.run(['dead', 'redrive'])).toMatchObject({ code: 2 })
+    const paused = await shop.run(['pause', 'mailr'])
+    expect(paused).toMatchObject({ code: 5 })
+  })
+
+  it('stop a bulk redrive between two steps, with nothing half done', async () => {
+    const shop = await createShop()
+    await shop.publish(6, 'ada')
+    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const { child, ended } = shop.start(['dead', 'redrive', '--all', '--per-second', '1', '--json'])
+    // The first step is one delivery, and is seen from outside when it is committed.
+    for (;;) {
+      const { json } = await shop.run(['status', '--json'])
+      const mailer = json.outboxes[0].destinations.find(({ name }: { name: string }) => name === 'mailer')
+      if (mailer.counts.dead < 6) break
+    }
+    child.kill('SIGINT')
+    const { code, json, stderr } = await ended
+    expect({ code, ok: json.ok }).toEqual({ code: 130, ok: false })
+    const [, redriven, left] =
+      /stopped: (\d) deliver\w+ redriven, (\d) deliver\w+ not touched/.exec(stderr) ?? []
+    expect(Number(redriven) + Number(left)).toBe(6)
+    const after = (await shop.run(['dead', 'list', '--json'])).json
+    expect(after.dead).toBe(Number(left))
+  })
+})

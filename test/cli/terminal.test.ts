@@ -1,0 +1,89 @@
+/** What people see in a terminal: a real one, made by Python's pty. */
+
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { createShop, PROGRAM } from './cli.ts'
+
+/** Runs its arguments in a pseudo-terminal of 100 columns; ends them with Ctrl-C once the text was seen, or waits. */
+const PTY = `import fcntl, os, pty, struct, sys, termios
+seen, args = sys.argv[1].encode(), sys.argv[2:]
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(args[0], args)
+fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack('HHHH', 30, 100, 0, 0))
+out, sent = b'', False
+while True:
+    try:
+        chunk = os.read(fd, 65536)
+    except OSError:
+        break
+    if not chunk:
+        break
+    out += chunk
+    if seen and seen in out and not sent:
+        sent = True
+        os.write(fd, b'\\x03')
+sys.stdout.buffer.write(out)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+`
+
+const inTerminal = (
+  cwd: string,
+  until: string,
+  args: readonly string[],
+): Promise<{ readonly code: number; readonly output: string }> =>
+  new Promise((resolve) => {
+    writeFileSync(join(cwd, 'terminal.py'), PTY)
+    const all = ['terminal.py', until, process.execPath, PROGRAM, ...args]
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'xterm-256color' }
+    execFile('python3', all, { cwd, env }, (error, stdout) => {
+      resolve({ code: error === null ? 0 : Number(error.code), output: stdout })
+    })
+  })
+
+describe('in a terminal', { timeout: 240_000 }, () => {
+  it('status --watch takes the screen, repeats itself, and gives the screen back at Ctrl-C', async () => {
+    const shop = await createShop()
+    await shop.publish(3, 'ada')
+    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const { code, output } = await inTerminal(shop.path, '0.0/s', [
+      'status',
+      '--watch',
+      '--interval',
+      '200ms',
+    ])
+    expect(code).toBe(0)
+    expect(output.startsWith('\u001b[?1049h\u001b[?25l')).toBe(true)
+    expect(output.trimEnd().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true)
+    expect(output).toContain('\u001b[31m')
+    expect(output.split('\u001b[H').length).toBeGreaterThan(2)
+    for (const word of ['posthaste status', 'mailer', 'audit', 'dead', 'lag', 'rate'])
+      expect(output).toContain(word)
+  })
+
+  it('a bulk redrive shows a bar', async () => {
+    const shop = await createShop()
+    await shop.publish(4, 'ada')
+    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const { code, output } = await inTerminal(shop.path, '', [
+      'dead',
+      'redrive',
+      '--all',
+      '--per-second',
+      '2',
+    ])
+    expect(code).toBe(0)
+    expect(output).toContain('redriven ████████████░░░░░░░░░░░░  50%  2/4')
+    expect(output).toContain('4 deliveries redriven')
+  })
+
+  it('init asks its questions', async () => {
+    const shop = await createShop()
+    const { output, code } = await inTerminal(shop.path, 'Which database?', ['init'])
+    expect(output).toContain('(sqlite, postgres, mysql, mariadb)')
+    expect(output).toContain('nothing was written')
+    expect(code).toBe(130)
+  })
+})

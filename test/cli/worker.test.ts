@@ -1,0 +1,100 @@
+/** The worker as a process, and its supervisor: crash, roll, drain, and nothing lost. */
+import { describe, expect, it } from 'vitest'
+import { createShop, SHOP } from './cli.ts'
+
+const messages = (
+  log: string,
+): readonly { readonly message: string; readonly pid: number; readonly [field: string]: unknown }[] =>
+  log
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line))
+
+const mailerOf = async (shop: Awaited<ReturnType<typeof createShop>>) => {
+  const { json } = await shop.run(['status', '--json'])
+  return json.outboxes[0].destinations.find(({ name }: { name: string }) => name === 'mailer').counts
+}
+
+describe('a worker', { timeout: 240_000 }, () => {
+  it('delivers, says how it is, and drains at SIGTERM', async () => {
+    const shop = await createShop()
+    const { child, ended, line } = shop.start(['worker', '--health-port', '0'])
+    const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
+    expect(await (await fetch(`http://127.0.0.1:${port}/ready`)).json()).toMatchObject({ status: 'ok' })
+    expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200)
+    expect((await fetch(`http://127.0.0.1:${port}/nothing`)).status).toBe(404)
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 0 })
+  })
+
+  it('reads settings again when its file changes or it is hung up, and goes on with the old ones when they are wrong', async () => {
+    const shop = await createShop()
+    shop.write('settings.json', JSON.stringify({ outboxes: { shop: { module: './shop.mjs' } } }))
+    const { child, ended, line } = shop.start(['worker', '--config', 'settings.json'])
+    await line(/"the worker delivers"/)
+    shop.write(
+      'settings.json',
+      JSON.stringify({ outboxes: { shop: { module: './shop.mjs' } }, outbox: { concurrency: 0 } }),
+    )
+    expect(await line(/was not taken over/)).toContain(
+      'concurrency must be a whole number from 1 to 1000, not 0',
+    )
+    await line(/"the worker delivers again"/)
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 0 })
+  })
+
+  it('does not start without something to serve, or with a port that is taken', async () => {
+    const shop = await createShop()
+    shop.write('shop.mjs', SHOP.slice(0, SHOP.indexOf('outbox.on')))
+    const { code, stderr } = await shop.run(['worker'])
+    expect(code).toBe(3)
+    expect(stderr).toContain('there is nothing to deliver to')
+  })
+})
+
+describe('the supervisor', { timeout: 240_000 }, () => {
+  it('restarts a killed child, rolls at SIGHUP, drains at SIGTERM, and loses nothing', async () => {
+    const shop = await createShop()
+    await shop.run(['migrate'])
+    const { child, ended, line } = shop.start(['worker', '--workers', '3', '--health-port', '0'])
+    const started = JSON.parse(await line(/"all workers deliver"/)) as { readonly pids: readonly number[] }
+    expect(started.pids).toHaveLength(3)
+    const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
+    await shop.publish(20)
+
+    process.kill(started.pids[1] as number, 'SIGKILL')
+    const crash = JSON.parse(await line(/ended by itself and is started again/)) as {
+      readonly worker: number
+    }
+    expect(crash).toMatchObject({ worker: 1, signal: 'SIGKILL' })
+    for (;;) if ((await fetch(`http://127.0.0.1:${port}/ready`)).status === 200) break
+    await shop.publish(20)
+
+    child.kill('SIGHUP')
+    await line(/"all workers were replaced"/)
+    const { children } = (await (await fetch(`http://127.0.0.1:${port}/ready`)).json()) as {
+      readonly children: readonly { readonly pid: number }[]
+    }
+    for (const { pid } of children) expect(started.pids).not.toContain(pid)
+    await shop.publish(20)
+    for (;;) if ((await mailerOf(shop)).done === 60) break
+
+    child.kill('SIGTERM')
+    const { code, stderr } = await ended
+    expect(code).toBe(0)
+    expect(messages(stderr).at(-1)).toMatchObject({ message: 'all workers ended', codes: [0, 0, 0] })
+    expect(await mailerOf(shop)).toMatchObject({ done: 60, dead: 0, pending: 0 })
+  })
+
+  it('gives up with the exit code of a configuration that cannot work', async () => {
+    const shop = await createShop()
+    shop.write(
+      'posthaste.config.mjs',
+      `import { outbox } from './shop.mjs'
+export default process.send === undefined ? { outboxes: { shop: outbox } } : { outboxes: {} }`,
+    )
+    const { code } = await shop.run(['worker', '--workers', '2'])
+    expect(code).toBe(3)
+  })
+})
