@@ -29,34 +29,45 @@ export interface DeadGroups {
 
 const PAGE = 1_000
 
+/** What is wrong with it, without what differs from one to the next. */
+const reasonOf = ({ lastError }: DeliveryView): string => normaliseMessage(lastError ?? '')
+
+export const groupIdOf = (view: DeliveryView): string =>
+  fingerprintOf(view.destination, view.type, reasonOf(view))
+
+/** `views` are newest first, as they were read. */
+export const groupViews = (views: readonly DeliveryView[]): DeadGroup[] => {
+  const groups = new Map<string, DeliveryView[]>()
+  for (const view of views) {
+    const id = groupIdOf(view)
+    const group = groups.get(id)
+    if (group === undefined) groups.set(id, [view])
+    else group.push(view)
+  }
+  return [...groups]
+    .map(([fingerprint, members]) => toGroup(fingerprint, members))
+    .sort((a, b) => b.count - a.count)
+}
+
 export const groupDead = async (
   inspection: Inspection,
   { limit, destination }: { readonly limit: number; readonly destination?: string },
 ): Promise<DeadGroups> => {
-  const groups = new Map<string, DeliveryView[]>()
-  let scanned = 0
+  const views: DeliveryView[] = []
   let after: string | undefined
   do {
     const { deliveries, next } = await inspection.list({
       status: ['dead'],
-      limit: Math.min(PAGE, limit - scanned),
+      limit: Math.min(PAGE, limit - views.length),
       ...(destination === undefined ? {} : { destination }),
       ...(after === undefined ? {} : { after }),
     })
-    for (const view of deliveries) {
-      const id = fingerprintOf(view.destination, view.type, normaliseMessage(view.lastError ?? ''))
-      const group = groups.get(id)
-      if (group === undefined) groups.set(id, [view])
-      else group.push(view)
-    }
-    scanned += deliveries.length
+    for (const view of deliveries) views.push(view)
     after = next ?? undefined
-  } while (after !== undefined && scanned < limit)
-  const found = [...groups].map(([fingerprint, views]) => toGroup(fingerprint, views))
-  return { groups: found.sort((a, b) => b.count - a.count), scanned, more: after !== undefined }
+  } while (after !== undefined && views.length < limit)
+  return { groups: groupViews(views), scanned: views.length, more: after !== undefined }
 }
 
-/** `views` are newest first, as they were read. */
 const toGroup = (fingerprint: string, views: readonly DeliveryView[]): DeadGroup => {
   const [newest] = views as [DeliveryView]
   const times = views.map(({ createdAtMs }) => createdAtMs)
@@ -64,7 +75,7 @@ const toGroup = (fingerprint: string, views: readonly DeliveryView[]): DeadGroup
     fingerprint,
     destination: newest.destination,
     type: newest.type,
-    reason: normaliseMessage(newest.lastError ?? ''),
+    reason: reasonOf(newest),
     lastError: newest.lastError,
     count: views.length,
     oldestAtMs: times.reduce((least, at) => Math.min(least, at)),

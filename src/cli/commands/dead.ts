@@ -1,47 +1,16 @@
 import { readFileSync } from 'node:fs'
 import type { LoadedOutbox } from '../../config/load-config.ts'
+import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
 import { perSecondOf, requireSome, runBulk } from '../bulk.ts'
 import type { Command, Flag } from '../command.ts'
 import { ACT_FLAGS, eachPage, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
-import { fingerprint, template } from '../fingerprint.ts'
 import type { Session } from '../session.ts'
 import { agoText, plainDelivery, plainEvent, sayEvent, timeText } from '../show.ts'
 import { clean, count, deliveriesText } from '../text.ts'
 
 /** More dead ones than this are looked at in several runs. */
 const LOOK_AT = 10_000
-
-interface Group {
-  readonly fingerprint: string
-  readonly outbox: string
-  readonly destination: string
-  readonly type: string
-  readonly error: string
-  count: number
-  oldestAtMs: number
-  newestAtMs: number
-  /** One of them, to look at. */
-  readonly sample: string
-}
-
-const groupsOf = (outbox: string, deliveries: readonly DeliveryView[], groups: Map<string, Group>): void => {
-  for (const delivery of deliveries) {
-    const mark = fingerprint(delivery)
-    const at = delivery.createdAtMs
-    const known = groups.get(mark)
-    if (known === undefined) {
-      const { destination, type, lastError, id } = delivery
-      const error = template(lastError ?? '')
-      const group = { fingerprint: mark, outbox, destination, type, error, sample: id }
-      groups.set(mark, { ...group, count: 1, oldestAtMs: at, newestAtMs: at })
-    } else {
-      known.count += 1
-      known.oldestAtMs = Math.min(known.oldestAtMs, at)
-      known.newestAtMs = Math.max(known.newestAtMs, at)
-    }
-  }
-}
 
 export const deadList: Command = {
   name: 'dead list',
@@ -57,22 +26,24 @@ export const deadList: Command = {
   flags: [...FILTER_FLAGS, { name: 'each', about: 'one line per delivery instead of groups' }],
   examples: [
     ['posthaste dead list', 'what died, and how much of it'],
-    ['posthaste dead redrive --group 4f1c22ab', 'all of one kind again'],
+    ['posthaste dead redrive --group 4f1c22ab90d3e817', 'all of one kind again'],
   ],
   async run(session) {
-    const groups = new Map<string, Group>()
+    const groups: (DeadGroup & { readonly outbox: string })[] = []
     const all: (DeliveryView & { readonly outbox: string })[] = []
     let more = false
     for (const loaded of await session.outboxes()) {
       const { name } = loaded
       const query = { ...filterOf(session), status: ['dead' as const] }
+      const views: DeliveryView[] = []
       const seen = await eachPage(loaded, query, LOOK_AT, (page) => {
-        groupsOf(name, page, groups)
-        if (session.isOn('each')) all.push(...page.map((delivery) => ({ outbox: name, ...delivery })))
+        for (const view of page) views.push(view)
       })
+      groups.push(...groupViews(views).map((group) => ({ outbox: name, ...group })))
+      if (session.isOn('each')) all.push(...views.map((view) => ({ outbox: name, ...view })))
       more ||= seen.more
     }
-    const sorted = [...groups.values()].sort((a, b) => b.count - a.count)
+    const sorted = groups.sort((a, b) => b.count - a.count)
     const dead = sorted.reduce((sum, group) => sum + group.count, 0)
     if (dead === 0) session.say(session.paint('green', 'nothing is dead'))
     else if (session.isOn('each'))
@@ -80,7 +51,7 @@ export const deadList: Command = {
         { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan' },
         { title: 'type', text: ({ type }) => type },
         { title: 'destination', text: ({ destination }) => destination },
-        { title: 'group', text: fingerprint, colour: () => 'yellow' },
+        { title: 'group', text: groupIdOf, colour: () => 'yellow' },
         { title: 'key', text: ({ key }) => key ?? '' },
         { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
       ])
@@ -91,15 +62,18 @@ export const deadList: Command = {
         { title: 'destination', text: ({ destination }) => destination },
         { title: 'type', text: ({ type }) => type },
         { title: 'newest', text: ({ newestAtMs }) => agoText(newestAtMs) },
-        { title: 'error', text: ({ error }) => error, flexible: true },
+        { title: 'error', text: ({ reason }) => reason, flexible: true },
       ])
     if (more) session.note(`only the newest ${LOOK_AT.toLocaleString('en-US')} were looked at`)
     return {
       json: {
         dead,
         more,
-        groups: sorted.map(({ oldestAtMs, newestAtMs, ...group }) => ({
+        groups: sorted.map(({ oldestAtMs, newestAtMs, deliveryIds, reason, lastError: _, ...group }) => ({
           ...group,
+          error: reason,
+          /** One of them, to look at. */
+          sample: deliveryIds[0],
           oldestAt: timeText(oldestAtMs),
           newestAt: timeText(newestAtMs),
         })),
@@ -163,7 +137,7 @@ const choose = async (session: Session): Promise<Choice> => {
     LOOK_AT,
     (page) => {
       for (const delivery of page)
-        if (group === undefined || fingerprint(delivery) === group) ids.push(delivery.id)
+        if (group === undefined || groupIdOf(delivery) === group) ids.push(delivery.id)
     },
   )
   requireSome(ids, group === undefined ? 'dead delivery that matches' : `dead delivery of the group ${group}`)
@@ -206,7 +180,7 @@ export const deadRedrive: Command = {
   ],
   flags: CHOICE_FLAGS,
   examples: [
-    ['posthaste dead redrive --group 4f1c22ab --dry-run', 'how many would it be?'],
+    ['posthaste dead redrive --group 4f1c22ab90d3e817 --dry-run', 'how many would it be?'],
     ['posthaste dead redrive --all --per-second 50 --reason "mail server is back"', 'gently'],
     ['posthaste dead redrive --key customer-7', 'one key, in its order'],
   ],
@@ -234,7 +208,7 @@ export const deadDiscard: Command = {
   counts: [0, 1_000],
   about: ['What waits behind them in their key goes on. The reason stays in the audit trail.'],
   flags: CHOICE_FLAGS,
-  examples: [['posthaste dead discard --group 4f1c22ab --reason "test data"', 'a whole group']],
+  examples: [['posthaste dead discard --group 4f1c22ab90d3e817 --reason "test data"', 'a whole group']],
   async run(session) {
     if ((session.text('reason') ?? '').trim() === '')
       session.refuse('discard needs --reason: somebody will ask')
