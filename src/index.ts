@@ -1,4 +1,7 @@
 /** Public API of the core. Stores, clients and publishers have subpaths of their own. */
+export type { Backfilled, BackfillOptions, BackfillProgress } from './core/backfill.ts'
+export type { Act, BulkAct, BulkProgress } from './core/bulk.ts'
+export type { DeadGroup, DeadGroups } from './core/dead-groups.ts'
 export {
   type AnyEventDefinition,
   type Draft,
@@ -18,7 +21,15 @@ export type {
 } from './core/flow/publishing.ts'
 export type { Batch, PulledDelivery } from './core/flow/pull.ts'
 export { InFlightTracker } from './core/in-flight-tracker.ts'
-export type { AuditQuery, BlockedKeysQuery, Inspect, ListQuery } from './core/inspection.ts'
+export type {
+  AuditQuery,
+  BlockedKeysQuery,
+  DeadGroupsQuery,
+  DestinationView,
+  Inspect,
+  LanesQuery,
+  ListQuery,
+} from './core/inspection.ts'
 export {
   type Listener,
   type ListenerContext,
@@ -43,7 +54,7 @@ export {
   statusName,
   UNROUTED,
 } from './core/model/index.ts'
-export type { Act, CleanupOptions, Operator, Target } from './core/operator.ts'
+export type { CleanupOptions, DestinationName, Operator, Target, Tune } from './core/operator.ts'
 export {
   DEFAULTS,
   type DeadHeadPolicy,

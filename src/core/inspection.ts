@@ -1,11 +1,22 @@
 /** What operators ask: the store's role behind the checks that are the same for every store. */
 import { optionalText, refuse } from './check-options.ts'
+import { type DeadGroups, groupDead } from './dead-groups.ts'
 import { readGiven } from './errors.ts'
 import { DELIVERY_STATUS, type DeliveryStatus } from './model/delivery.ts'
+import { TUNED_NAMES, type TunedName } from './model/settings.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
 import { isUuid } from './model/uuid.ts'
 import { boundedNumber, oneOf } from './options.ts'
-import type { AuditEntry, BlockedKey, DeliveryPage, DeliveryQuery, Inspection } from './spi/index.ts'
+import type {
+  AuditEntry,
+  BlockedKey,
+  DeliveryPage,
+  DeliveryQuery,
+  Inspection,
+  LaneView,
+  RegisteredDestination,
+  Registry,
+} from './spi/index.ts'
 
 export interface AuditQuery {
   /** Most of them in the answer. Default 100; 1 to 10,000. */
@@ -16,18 +27,44 @@ export interface BlockedKeysQuery extends AuditQuery {
   readonly destination?: string
 }
 
+export interface DeadGroupsQuery {
+  readonly destination?: string
+  /** Most dead deliveries that are looked at, newest first. Default 10,000; 1 to 100,000. */
+  readonly limit?: number
+}
+
+export interface LanesQuery {
+  readonly destination?: string
+}
+
+/** A destination as it is registered, with what operators set; null is what each process's own options say. */
+export interface DestinationView
+  extends Pick<RegisteredDestination, 'name' | 'patterns' | 'startedAtMs' | 'paused' | 'ratePerSecond'> {
+  readonly concurrency: number | null
+  readonly batchSize: number | null
+  readonly pollBatchSize: number | null
+  readonly pollIntervalMs: number | null
+}
+
 /** Default: the newest 100 of all. */
 export type ListQuery = Omit<DeliveryQuery, 'limit'> & AuditQuery
 
-export interface Inspect extends Omit<Inspection, 'list' | 'blockedKeys' | 'audit'> {
+export interface Inspect extends Omit<Inspection, 'list' | 'blockedKeys' | 'audit' | 'lanes'> {
   list(query?: ListQuery): Promise<DeliveryPage>
   /** Keys whose head keeps others waiting: retrying, blocked or parked. */
   blockedKeys(query?: BlockedKeysQuery): Promise<readonly BlockedKey[]>
   /** What operators did, newest first. */
   audit(query?: AuditQuery): Promise<readonly AuditEntry[]>
+  /** Every registered destination and how it is set. */
+  destinations(): Promise<readonly DestinationView[]>
+  /** Who delivers what is in which lane, and until when that is certain. */
+  lanes(query?: LanesQuery): Promise<readonly LaneView[]>
+  /** Dead deliveries by destination, type and reason, most of them first. */
+  deadGroups(query?: DeadGroupsQuery): Promise<DeadGroups>
 }
 
 const DEFAULT_LIMIT = 100
+const MOST_GROUPED = 10_000
 const LIMITS = [1, 10_000] as const
 /** Ages above this, about a hundred years, are slips of the pen. */
 const OLDEST_MS = 100 * 365 * 24 * 3_600_000
@@ -45,10 +82,16 @@ const LIST_NAMES: ReadonlySet<string> = new Set<keyof ListQuery>([
   'after',
 ])
 const BLOCKED_NAMES: ReadonlySet<string> = new Set<keyof BlockedKeysQuery>(['destination', 'limit'])
+const DEAD_GROUPS_NAMES: ReadonlySet<string> = new Set<keyof DeadGroupsQuery>(['destination', 'limit'])
+const LANES_NAMES: ReadonlySet<string> = new Set<keyof LanesQuery>(['destination'])
 const AUDIT_NAMES: ReadonlySet<string> = new Set<keyof AuditQuery>(['limit'])
 const STATUSES = Object.keys(DELIVERY_STATUS) as DeliveryStatus[]
 
-export const createInspect = (role: Inspection, ready: () => Promise<void>): Inspect => {
+export const createInspect = (
+  role: Inspection,
+  registry: Pick<Registry, 'load'>,
+  ready: () => Promise<void>,
+): Inspect => {
   const afterReady = async <T>(ask: () => Promise<T>): Promise<T> => {
     await ready()
     return await ask()
@@ -80,7 +123,29 @@ export const createInspect = (role: Inspection, ready: () => Promise<void>): Ins
     eventOfDelivery: (deliveryId) => byId(deliveryId, (id) => role.eventOfDelivery(id)),
     counts: () => afterReady(() => role.counts()),
     workers: () => afterReady(() => role.workers()),
+    destinations: () => afterReady(async () => (await registry.load()).destinations.map(toDestination)),
+    async lanes(query = {}) {
+      refuseUnknown('lanes', query, LANES_NAMES)
+      const destination = readGiven('lanes', () => optionalText('destination', query.destination))
+      return await afterReady(() => role.lanes(destination === undefined ? {} : { destination }))
+    },
+    async deadGroups(query = {}) {
+      refuseUnknown('deadGroups', query, DEAD_GROUPS_NAMES)
+      const { destination, limit } = readGiven('deadGroups', () => ({
+        destination: optionalText('destination', query.destination),
+        limit: boundedNumber('limit', query.limit ?? MOST_GROUPED, [1, 100_000]),
+      }))
+      return await afterReady(() =>
+        groupDead(role, destination === undefined ? { limit } : { destination, limit }),
+      )
+    },
   }
+}
+
+const toDestination = (registered: RegisteredDestination): DestinationView => {
+  const { name, patterns, startedAtMs, paused, ratePerSecond, settings } = registered
+  const none = Object.fromEntries(TUNED_NAMES.map((option) => [option, null])) as Record<TunedName, null>
+  return { name, patterns, startedAtMs, paused, ratePerSecond, ...none, ...settings }
 }
 
 const limitOf = ({ limit = DEFAULT_LIMIT }: AuditQuery): number => boundedNumber('limit', limit, LIMITS)

@@ -4,6 +4,8 @@
  * this moment shows no mark in the database, so its effect may still happen after it was discarded.
  */
 
+import { type Backfilled, type BackfillOptions, backfill, checkBackfill } from './backfill.ts'
+import { type Act, BULK_NAMES, type BulkAct, inSteps } from './bulk.ts'
 import { checkBoolean, optionalText, refuse, requireText } from './check-options.ts'
 import { ERROR_CODES, InvalidOptionError, OutboxError } from './errors.ts'
 import { reconcileAll } from './flow/maintainers/reconciler.ts'
@@ -13,27 +15,38 @@ import { checkBinary, serialisePayload } from './model/payload.ts'
 import { shown } from './model/shown.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
 import { isUuid } from './model/uuid.ts'
-import { boundedNumber, type ResolvedOptions } from './options.ts'
+import { boundedNumber, DESTINATION_BOUNDS, type ResolvedOptions, TUNED_BOUNDS } from './options.ts'
+import { checkPace } from './progress.ts'
 import type {
   CleanupResult,
+  DestinationSettings,
   EventEdit,
   NewEvent,
+  OperationKind,
   OperationTarget,
   OperatorAct,
   Runtime,
   Store,
 } from './spi/index.ts'
 
-export type Target = Omit<OperationTarget, 'limit'> & {
+/** A destination that this process declares, or any other that is registered. */
+export type DestinationName<Names extends string = string> = Names | (string & Record<never, never>)
+
+export type Target<Names extends string = string> = Omit<
+  OperationTarget,
+  'limit' | 'destination' | 'storedFromMs' | 'storedBeforeMs'
+> & {
+  readonly destination?: DestinationName<Names>
+  /** Of events that were stored at this time or later, by the database's clock. */
+  readonly since?: Date
+  /** Of events that were stored before this time. */
+  readonly until?: Date
   /** Most deliveries that one call acts on. Default 1,000; 1 to 100,000. */
   readonly limit?: number
 }
 
-export interface Act {
-  /** Who; default the name of this process. */
-  readonly actor?: string
-  readonly reason?: string
-}
+/** Each as the option of the same name; null goes back to what the processes' own options say. */
+export type Tune = Omit<DestinationSettings, 'paused'>
 
 export interface CleanupOptions {
   /** Remove what finished before this time; default by the retention. */
@@ -44,20 +57,30 @@ export interface CleanupOptions {
   readonly includeDead?: boolean
 }
 
-export interface Operator {
+export interface Operator<Names extends string = string> {
   /** Sends dead deliveries again, as a new run in their old place. Returns how many. */
-  redrive(target: Target, act?: Act): Promise<number>
+  redrive(target: Target<Names>, act?: BulkAct): Promise<number>
   /** Sends done deliveries again, as a new run, unless one is unfinished or dead. Returns how many. */
-  replay(target: Target, act?: Act): Promise<number>
+  replay(target: Target<Names>, act?: BulkAct): Promise<number>
   /** Gives up dead or waiting deliveries. Returns how many. */
-  discard(target: Target, act?: Act): Promise<number>
+  discard(target: Target<Names>, act?: BulkAct): Promise<number>
   /** Replaces the event of a dead delivery by a corrected copy for that destination. Returns the new event's id. */
   edit(deliveryId: string, change: EventEdit, act?: Act): Promise<string>
   /** No process sends to the destination until `resume`; within a renewal everybody knows. */
-  pause(destination: string, act?: Act): Promise<void>
-  resume(destination: string, act?: Act): Promise<void>
+  pause(destination: DestinationName<Names>, act?: Act): Promise<void>
+  resume(destination: DestinationName<Names>, act?: Act): Promise<void>
   /** Deliveries per second and process, instead of what the options say; null goes back to the options. */
-  setRate(destination: string, ratePerSecond: number | null, act?: Act): Promise<void>
+  setRate(destination: DestinationName<Names>, ratePerSecond: number | null, act?: Act): Promise<void>
+  /**
+   * Changes how every process works on a destination, while it runs. What is under way ends as it began. Within a renewal
+   * everybody knows, this process before it returns.
+   */
+  tune(destination: DestinationName<Names>, settings: Tune, act?: Act): Promise<void>
+  /**
+   * Adds deliveries for stored events that are older than the destination and that it has never had, in order. May be
+   * interrupted and run again, and by two at once: nothing is added twice.
+   */
+  backfill(destination: DestinationName<Names>, options: BackfillOptions, act?: Act): Promise<Backfilled>
   /** Removes what is past its retention, in batches; returns counts per kind. */
   cleanup(options?: CleanupOptions): Promise<CleanupResult>
 }
@@ -83,38 +106,42 @@ const TARGET_NAMES: ReadonlySet<string> = new Set<keyof Target>([
   'type',
   'key',
   'tenantId',
+  'since',
+  'until',
   'limit',
 ])
 const ACT_NAMES: ReadonlySet<string> = new Set<keyof Act>(['actor', 'reason'])
+const TUNE_NAMES: ReadonlySet<string> = new Set(['ratePerSecond', ...Object.keys(TUNED_BOUNDS)])
 const EDIT_NAMES: ReadonlySet<string> = new Set<keyof EventEdit>(['payload', 'headers'])
 const CLEANUP_NAMES: ReadonlySet<string> = new Set<keyof CleanupOptions>(['before', 'limit', 'includeDead'])
 
 export const createOperator = (parts: OperatorParts): Operator => {
   const { store, options, runtime, ready, changed } = parts
-  const actOf = (act: Act | undefined): OperatorAct => {
+  const actOf = (act: Act | undefined, names = ACT_NAMES): OperatorAct => {
     if (act === undefined || act === null) return { actor: runtime.processName, reason: null }
-    refuseUnknown('act', act, ACT_NAMES)
+    refuseUnknown('act', act, names)
     const { actor, reason } = act
     return {
       actor: optionalText('actor', actor) ?? runtime.processName,
       reason: optionalText('reason', reason) ?? null,
     }
   }
-  const operate = async (
-    kind: 'redrive' | 'replay' | 'discard',
-    target: Target,
-    act: Act | undefined,
-  ): Promise<number> => {
+  const operate = async (kind: OperationKind, target: Target, act: BulkAct = {}): Promise<number> => {
     const checked = checkTarget(target)
-    const by = actOf(act)
+    const by = actOf(act, BULK_NAMES)
+    checkBoolean('dryRun', act?.dryRun)
+    checkPace(act ?? {})
     await ready()
+    if (act?.dryRun === true) return (await store.operations.preview(kind, checked)).length
+    const steps = act?.ratePerSecond ?? act?.onProgress ?? act?.signal
+    if (steps !== undefined) return await inSteps({ store, runtime, changed }, kind, checked, act, by)
     const count = await store.operations[kind](checked, by)
     await changed()
     return count
   }
   const configure = async (
     name: string,
-    change: { readonly paused?: boolean; readonly ratePerSecond?: number | null },
+    change: DestinationSettings,
     act: Act | undefined,
   ): Promise<void> => {
     const by = actOf(act)
@@ -130,8 +157,15 @@ export const createOperator = (parts: OperatorParts): Operator => {
     pause: (destination, act) => configure(destination, { paused: true }, act),
     resume: (destination, act) => configure(destination, { paused: false }, act),
     setRate: async (destination, ratePerSecond, act) => {
-      if (ratePerSecond !== null) boundedNumber('ratePerSecond', ratePerSecond, [0.001, 10_000_000], false)
-      await configure(destination, { ratePerSecond }, act)
+      await configure(destination, checkTune({ ratePerSecond }), act)
+    },
+    tune: async (destination, settings, act) => configure(destination, checkTune(settings), act),
+    async backfill(name, given, act) {
+      requireText('destination', name)
+      checkBackfill(given)
+      const by = actOf(act)
+      await ready()
+      return await backfill(parts, name, given, by)
     },
     async edit(givenId, change, act) {
       const deliveryId = checkId('deliveryId', givenId)
@@ -167,10 +201,25 @@ const checkIds = (option: string, value: unknown): readonly string[] =>
     ? value.map((id: unknown, index) => checkId(`${option}[${index}]`, id))
     : refuse(option, value, `must be a list of UUIDs, not ${shown(value)}`)
 
+const isDate = (value: unknown): value is Date => value instanceof Date && !Number.isNaN(value.getTime())
+
+/** Undefined is nothing said; but something has to be. */
+const checkTune = (given: Tune): Tune => {
+  refuseUnknown('tune', given, TUNE_NAMES)
+  const said = Object.entries(given).filter(([, value]) => value !== undefined)
+  if (said.length === 0) refuse('tune', given, `names nothing to change: ${[...TUNE_NAMES].join(', ')}`)
+  for (const [name, value] of said) {
+    if (value === null) continue
+    if (name === 'ratePerSecond') boundedNumber(name, value, DESTINATION_BOUNDS.ratePerSecond, false)
+    else boundedNumber(name, value, TUNED_BOUNDS[name as keyof typeof TUNED_BOUNDS])
+  }
+  return Object.fromEntries(said)
+}
+
 const checkCleanup = (given: CleanupOptions): void => {
   refuseUnknown('cleanup', given, CLEANUP_NAMES)
   const before: unknown = given.before
-  if (before !== undefined && !(before instanceof Date && !Number.isNaN(before.getTime()))) {
+  if (before !== undefined && !isDate(before)) {
     refuse('before', before, 'must be a valid Date; leave it out to clean by the retention')
   }
   checkBoolean('includeDead', given.includeDead)
@@ -191,14 +240,19 @@ const checkTarget = (target: Target): OperationTarget => {
   }
   if (Object.keys(filter).length === 0) {
     throw new InvalidOptionError(
-      'name what to act on: deliveryIds, eventIds, destination, type, key or tenantId',
+      'name what to act on: deliveryIds, eventIds, destination, type, key, tenantId, since or until',
       { option: 'target', value: target },
     )
   }
-  const { deliveryIds, eventIds, ...texts } = filter
+  const { deliveryIds, eventIds, since, until, ...texts } = filter
   for (const [name, value] of Object.entries(texts)) requireText(name, value)
+  for (const [name, value] of Object.entries({ since, until }))
+    if (value !== undefined && !isDate(value))
+      refuse(name, value, `must be a valid Date, not ${shown(value)}`)
   return {
     ...texts,
+    ...(since === undefined ? {} : { storedFromMs: since.getTime() }),
+    ...(until === undefined ? {} : { storedBeforeMs: until.getTime() }),
     ...(deliveryIds === undefined ? {} : { deliveryIds: checkIds('deliveryIds', deliveryIds) }),
     ...(eventIds === undefined ? {} : { eventIds: checkIds('eventIds', eventIds) }),
     limit,

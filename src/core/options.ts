@@ -6,6 +6,7 @@ import { checkOptions } from './check-options.ts'
 import { InvalidOptionError, readGiven } from './errors.ts'
 import type { EventRecord, OutboxEvent } from './model/event.ts'
 import { checkName } from './model/headers.ts'
+import type { TunedName } from './model/settings.ts'
 import { shown, shownWithKind } from './model/shown.ts'
 import type { BreakerOptions } from './policy/breaker.ts'
 import type { FailureClassifier } from './policy/failure.ts'
@@ -209,6 +210,22 @@ const BOUNDS = {
   partitionIntervalMs: [0, 7 * 24 * HOUR_MS],
 } as const satisfies Partial<Record<keyof typeof DEFAULTS, readonly [number, number]>>
 
+/** Of what each destination has for itself. */
+export const DESTINATION_BOUNDS = {
+  concurrency: [1, 1_000],
+  batchSize: [1, 10_000],
+  ratePerSecond: [0.001, 10_000_000],
+  timeoutMs: [0, 24 * HOUR_MS],
+} as const satisfies Partial<Record<keyof DestinationOptions, readonly [number, number]>>
+
+/** What an operator may set while it runs; the same bounds as those of the options. */
+export const TUNED_BOUNDS: Readonly<Record<TunedName, readonly [number, number]>> = {
+  concurrency: DESTINATION_BOUNDS.concurrency,
+  batchSize: DESTINATION_BOUNDS.batchSize,
+  pollBatchSize: BOUNDS.pollBatchSize,
+  pollIntervalMs: BOUNDS.pollIntervalMs,
+}
+
 export type NumericOption = keyof typeof BOUNDS
 
 export interface ResolvedDestination {
@@ -279,6 +296,10 @@ export const oneOf = <T extends string>(option: string, value: unknown, allowed:
 export const patternText = (pattern: EventPattern): string =>
   typeof pattern === 'string' ? pattern : (pattern?.type ?? (pattern as { readonly name: string })?.name)
 
+/** How many of a batch go into one `send`; listeners hear one event at a time. */
+export const sendable = (to: Publisher | null | undefined, batchSize: number): number =>
+  Math.min(batchSize, to ? (to.maxBatch ?? 1) : 1)
+
 export const resolveDestination = (
   name: string,
   given: DestinationOptions,
@@ -289,7 +310,8 @@ export const resolveDestination = (
   const patterns = given.events.map(patternText)
   for (const pattern of patterns) compilePattern(pattern)
   const { topic } = given
-  const batchSize = boundedNumber(`${at}.batchSize`, given.batchSize ?? DEFAULTS.batchSize, [1, 10_000])
+  const bounded = (option: keyof typeof DESTINATION_BOUNDS, value: unknown, integer = true): number =>
+    boundedNumber(`${at}.${option}`, value, DESTINATION_BOUNDS[option], integer)
   return Object.freeze({
     name,
     to: given.to ?? null,
@@ -302,13 +324,11 @@ export const resolveDestination = (
           : (event: EventRecord) => event.type,
     retry: given.retry ?? fallback.retry,
     classify: given.classify ?? fallback.classify,
-    concurrency: boundedNumber(`${at}.concurrency`, given.concurrency ?? DEFAULTS.concurrency, [1, 1_000]),
-    batchSize: Math.min(batchSize, given.to ? (given.to.maxBatch ?? 1) : 1),
+    concurrency: bounded('concurrency', given.concurrency ?? DEFAULTS.concurrency),
+    batchSize: sendable(given.to, bounded('batchSize', given.batchSize ?? DEFAULTS.batchSize)),
     ratePerSecond:
-      given.ratePerSecond === undefined
-        ? null
-        : boundedNumber(`${at}.ratePerSecond`, given.ratePerSecond, [0.001, 10_000_000], false),
-    timeoutMs: boundedNumber(`${at}.timeoutMs`, given.timeoutMs ?? DEFAULTS.timeoutMs, [0, 24 * HOUR_MS]),
+      given.ratePerSecond === undefined ? null : bounded('ratePerSecond', given.ratePerSecond, false),
+    timeoutMs: bounded('timeoutMs', given.timeoutMs ?? DEFAULTS.timeoutMs),
     breaker: given.breaker ?? {},
     deadHead: oneOf(`${at}.deadHead`, given.deadHead ?? 'skip', ['skip', 'block', 'park']),
     paused: given.paused ?? false,

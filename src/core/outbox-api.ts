@@ -61,6 +61,6 @@ export interface Outbox<Tx, E = unknown, Names extends string = string>
   fetch(options?: { readonly destination?: Names; readonly limit?: number }): Promise<Batch>
 
   readonly inspect: Inspect
-  readonly operator: Operator
+  readonly operator: Operator<Names>
   readonly schema: Schema
 }

@@ -348,7 +348,7 @@ class OutboxCore<Tx, E> implements HotIntake {
         const limit = boundedNumber('limit', given.limit ?? 100, [1, 10_000])
         return await this.#fetch(destination, limit)
       },
-      inspect: createInspect(store.inspection, open),
+      inspect: createInspect(store.inspection, store.registry, open),
       schema: this.#schemaApi(),
       operator: createOperator({
         store: store as Store,

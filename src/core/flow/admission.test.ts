@@ -46,7 +46,8 @@ const create = (atOnce: number) => {
     return ids.flatMap((id) => (uncountable.has(id) ? [] : [{ id, suspicions: 1, attempts: 0 }]))
   }
   const admission = new Admission({
-    destination: { name: 'x', concurrency: atOnce, batchSize: 1, deadHead: 'block' },
+    destination: { name: 'x', deadHead: 'block' },
+    tuning: { mostUnderWay: atOnce },
     store: { queue: { suspect } } as unknown as Store,
     logger: SILENT_LOGGER,
     metrics: { suspects: () => undefined, dispatchDead: () => undefined, addDead: () => undefined },

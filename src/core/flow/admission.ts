@@ -19,9 +19,11 @@ import type { EventRecord } from '../model/event.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { Logger, Metrics, Store, StoredDelivery, SuspectedDelivery } from '../spi/index.ts'
 import type { Dispatcher } from './dispatcher.ts'
+import type { Tuning } from './tuning.ts'
 
 export interface AdmissionParts {
   readonly destination: ResolvedDestination
+  readonly tuning: Pick<Tuning, 'mostUnderWay'>
   readonly store: Store
   readonly logger: Logger
   readonly metrics: Metrics
@@ -86,13 +88,13 @@ export class Admission {
   /** What ran when the former owner ended is among the first rows: as many as can be under way at once. */
   suspectLanes(lanes: readonly number[]): void {
     if (lanes.length === 0) return
-    const { concurrency, batchSize } = this.#parts.destination
+    const { mostUnderWay } = this.#parts.tuning
     // Lanes of an earlier takeover whose rows were all counted are nobody's suspects any more.
     if (this.#suspectsLeft.pending + this.#suspectsLeft.timed === 0) this.#suspectLanes.clear()
     for (const lane of lanes) this.#suspectLanes.add(lane)
     // Of either kind: a crowd of retries must not hide the event behind them that ended the process.
-    this.#suspectsLeft.pending = concurrency * batchSize
-    this.#suspectsLeft.timed = concurrency * batchSize
+    this.#suspectsLeft.pending = mostUnderWay
+    this.#suspectsLeft.timed = mostUnderWay
   }
 
   /** Everything that was due when the lanes were taken has been read and queued: what comes from now on is new. */

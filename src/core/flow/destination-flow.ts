@@ -6,7 +6,7 @@ import type { ListenerRegistry } from '../listeners.ts'
 import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
-import type { ClaimedHead, Logger, Metrics, Runtime, Store } from '../spi/index.ts'
+import type { ClaimedHead, Logger, Metrics, RegisteredDestination, Runtime, Store } from '../spi/index.ts'
 import { Admission } from './admission.ts'
 import { Dispatcher } from './dispatcher.ts'
 import type { HotClaims } from './hot-claims.ts'
@@ -18,6 +18,7 @@ import { isHot } from './queues.ts'
 import { ReadGuard } from './read-guard.ts'
 import { listenersReceiver, publisherReceiver } from './receivers.ts'
 import type { Settled, Settler } from './settle.ts'
+import { Tuning } from './tuning.ts'
 
 export interface DestinationParts {
   readonly destination: ResolvedDestination
@@ -50,6 +51,7 @@ export class DestinationFlow {
   readonly dispatcher: Dispatcher
   readonly poller: Poller
   readonly #parts: DestinationParts
+  readonly #tuning: Tuning
   readonly #admission: Admission
   readonly #guard = new ReadGuard()
   #claimQueue: HotDelivery[] = []
@@ -63,8 +65,11 @@ export class DestinationFlow {
   constructor(parts: DestinationParts) {
     this.#parts = parts
     const { destination, options, lanes, hotClaims, store, runtime, logger, metrics } = parts
+    const tuning = new Tuning(destination, options)
+    this.#tuning = tuning
     this.dispatcher = new Dispatcher({
       destination,
+      tuning,
       receiver: destination.to
         ? publisherReceiver(destination.to, destination)
         : listenersReceiver(parts.listeners, destination.name),
@@ -87,6 +92,7 @@ export class DestinationFlow {
     })
     this.#admission = new Admission({
       destination,
+      tuning,
       store,
       logger,
       metrics,
@@ -109,9 +115,7 @@ export class DestinationFlow {
         expand: parts.expand,
       },
       {
-        intervalMs: options.pollIntervalMs,
-        idleMaxMs: options.pollIdleMaxMs,
-        batchSize: options.pollBatchSize,
+        tuning,
         skipRecentMs: options.skipRecentMs,
         windowMs: options.partitionWindowMs,
         sweepIntervalMs: options.sweepIntervalMs,
@@ -121,6 +125,17 @@ export class DestinationFlow {
 
   get name(): string {
     return this.#parts.destination.name
+  }
+
+  /** An operator's settings in the registry win over what the code says. A pause begins first and ends last. */
+  apply({ paused, ratePerSecond, settings }: RegisteredDestination): void {
+    if (paused) this.dispatcher.setPaused(true)
+    if (this.#tuning.apply(settings)) {
+      this.dispatcher.pump()
+      this.poller.retuned()
+    }
+    this.dispatcher.setRate(ratePerSecond ?? this.#parts.destination.ratePerSecond)
+    this.dispatcher.setPaused(paused)
   }
 
   // ------------------------------------------------------------------------------------- hot path

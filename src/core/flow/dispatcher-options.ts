@@ -7,6 +7,7 @@ import type { Receiver } from './deliver.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { QueueBounds } from './queues.ts'
 import type { Settled, Settler } from './settle.ts'
+import type { Tuning } from './tuning.ts'
 
 /** What the dispatcher needs to know from, and tells to, the rest of its destination. */
 export interface DispatcherEvents {
@@ -23,6 +24,8 @@ export interface DispatcherEvents {
 
 export interface DispatcherOptions {
   readonly destination: ResolvedDestination
+  /** How many at once and how many in one batch; an operator may change them at any time. */
+  readonly tuning: Pick<Tuning, 'concurrency' | 'batchSize'>
   readonly receiver: Receiver
   readonly settler: Settler
   readonly runtime: Runtime

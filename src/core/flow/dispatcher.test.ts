@@ -22,8 +22,6 @@ const create = (over: {
     destination: {
       name: 'x',
       to: { orderedPrefix: true },
-      concurrency: 1,
-      batchSize: 10,
       breaker: {},
       ratePerSecond: over.ratePerSecond ?? null,
       paused: false,
@@ -31,6 +29,7 @@ const create = (over: {
       deadHead: 'skip',
       timeoutMs: 0,
     },
+    tuning: { concurrency: 1, batchSize: 10 },
     receiver: { kind: 'publisher', receive: over.receive ?? (() => []) },
     settler: { add: (settlement: Settlement) => void settled.push(settlement), room: () => null },
     runtime: createFakeRuntime(),

@@ -154,8 +154,8 @@ export class Dispatcher {
   }
 
   pump(): void {
-    const { destination, runtime, manual } = this.#options
-    while (!manual && !this.#closing && !this.#paused && this.#active < destination.concurrency) {
+    const { tuning, runtime, manual } = this.#options
+    while (!manual && !this.#closing && !this.#paused && this.#active < tuning.concurrency) {
       const now = runtime.monotonicNow()
       const mode = this.breaker.allows(now)
       if (mode === 'none') {
@@ -163,7 +163,7 @@ export class Dispatcher {
         return
       }
       if (mode === 'one' && this.queues.running > 0) return
-      const batch = this.#take(mode === 'one' ? 1 : destination.batchSize, now)
+      const batch = this.#take(mode === 'one' ? 1 : tuning.batchSize, now)
       const [first] = batch
       if (first === undefined) return
       // Half-open: this one delivery decides, and nothing else is sent until it has.

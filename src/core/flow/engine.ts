@@ -8,7 +8,7 @@ import { LANES } from '../model/lane.ts'
 import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
 import { within } from '../runtime/signal.ts'
-import type { Logger, Metrics, RegisteredDestination, Runtime, Store } from '../spi/index.ts'
+import type { Logger, Metrics, Runtime, Store } from '../spi/index.ts'
 import { DestinationFlow } from './destination-flow.ts'
 import { Expander } from './expand.ts'
 import { HotClaims } from './hot-claims.ts'
@@ -93,7 +93,9 @@ export class Engine implements HotIntake {
     this.#hotClaims = new HotClaims(store, runtime, logger, options.hotLeaseMs, (id) =>
       this.#hotClaimLost(id),
     )
-    this.#routes = new Routes(parts.declared, logger, (settings) => this.#applySettings(settings))
+    this.#routes = new Routes(parts.declared, logger, (settings) =>
+      this.#flows.get(settings.name)?.apply(settings),
+    )
     this.#lanes = new Lanes(
       { store, runtime, logger, metrics, newId },
       {
@@ -372,15 +374,6 @@ export class Engine implements HotIntake {
     const loops = duties.map((duty) => new DutyLoop(duty, parts))
     this.#duties.push(...loops)
     for (const loop of loops) loop.start()
-  }
-
-  /** An operator's settings in the registry win over what the code says. */
-  #applySettings({ name, paused, ratePerSecond }: RegisteredDestination): void {
-    const flow = this.#flows.get(name)
-    if (flow === undefined) return
-    const own = this.#parts.options.destinations.get(name)
-    flow.dispatcher.setPaused(paused)
-    flow.dispatcher.setRate(ratePerSecond ?? own?.ratePerSecond ?? null)
   }
 
   #hotClaimLost(id: string): void {

@@ -114,9 +114,7 @@ const create = () => {
     },
   } as unknown as PollerParts
   const poller = new Poller(parts, {
-    intervalMs: INTERVAL_MS,
-    idleMaxMs: INTERVAL_MS,
-    batchSize: 10,
+    tuning: { pollIntervalMs: INTERVAL_MS, pollIdleMaxMs: INTERVAL_MS, pollBatchSize: 10 },
     skipRecentMs: 0,
     windowMs: 0,
     sweepIntervalMs: 10,

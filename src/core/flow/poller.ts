@@ -25,11 +25,11 @@ import type { Dispatcher } from './dispatcher.ts'
 import type { Lanes } from './lanes.ts'
 import type { ReadGuard } from './read-guard.ts'
 import { SweepMark } from './sweep-mark.ts'
+import type { Tuning } from './tuning.ts'
 
 export interface PollerOptions {
-  readonly intervalMs: number
-  readonly idleMaxMs: number
-  readonly batchSize: number
+  /** Interval and rows per read; an operator may change them at any time. */
+  readonly tuning: Pick<Tuning, 'pollIntervalMs' | 'pollIdleMaxMs' | 'pollBatchSize'>
   readonly skipRecentMs: number
   /** Look only at rows stored this recently, except in sweeps; 0 looks at all. */
   readonly windowMs: number
@@ -72,7 +72,7 @@ export class Poller {
   readonly #parts: PollerParts
   readonly #options: PollerOptions
   readonly #signal: Signal
-  readonly #mark: SweepMark
+  readonly #mark = new SweepMark()
   #cursor = 0n
   #lastSweepAt = Number.NEGATIVE_INFINITY
   #sweepWanted = true
@@ -90,8 +90,7 @@ export class Poller {
     this.#parts = parts
     this.#options = options
     this.#signal = new Signal(parts.runtime)
-    this.#mark = new SweepMark(options.intervalMs)
-    this.#idleMs = options.intervalMs
+    this.#idleMs = options.tuning.pollIntervalMs
   }
 
   start(): void {
@@ -106,6 +105,12 @@ export class Poller {
 
   /** Something may be due now. */
   nudge(): void {
+    this.#signal.ring()
+  }
+
+  /** The numbers are others now: a pause that has begun is not waited out. */
+  retuned(): void {
+    this.#idleMs = this.#options.tuning.pollIntervalMs
     this.#signal.ring()
   }
 
@@ -160,7 +165,7 @@ export class Poller {
     const { lanes, destination, dispatcher, guard } = this.#parts
     const readable = lanes.readable(destination)
     if (readable === null || dispatcher.paused || !lanes.isValid(lanes.workerId)) return this.#pause()
-    const room = Math.min(this.#options.batchSize, dispatcher.queues.room('cold'))
+    const room = Math.min(this.#options.tuning.pollBatchSize, dispatcher.queues.room('cold'))
     if (room <= 0) return this.#waitForRoom()
     return await guard.during(async (readId) => {
       const now = this.#parts.runtime.monotonicNow()
@@ -170,7 +175,8 @@ export class Poller {
       const request = this.#request(readable.all ? null : readable.lanes, room, now)
       const { result, startedAt, endedAt } = await this.#read(request, workerId)
       if (request.sweep) this.#lastSweepAt = startedAt
-      if (request.sweep && request.sweepFrom === 0n) this.#mark.fullSweepEnded(endedAt, endedAt - startedAt)
+      if (request.sweep && request.sweepFrom === 0n)
+        this.#mark.fullSweepEnded(endedAt, endedAt - startedAt, this.#options.tuning.pollIntervalMs)
       this.#mark.note(request.after, result, startedAt)
       return await this.#admit(result, request, { readId, workerId, stillOurs })
     })
@@ -203,7 +209,7 @@ export class Poller {
     const { store, expand, destination } = this.#parts
     let read = await this.#readOnce(request)
     if (read.result.unrouted && (await expand())) read = await this.#readOnce(request)
-    const wanted = { workerId, destination, lanes: request.lanes, limit: this.#options.batchSize }
+    const wanted = { workerId, destination, lanes: request.lanes, limit: this.#options.tuning.pollBatchSize }
     if (!read.result.activatable || (await store.queue.activate(wanted)) === 0) return read
     const again = await this.#readOnce(request)
     return { ...again, result: { ...again.result, more: again.result.more || again.result.activatable } }
@@ -223,7 +229,7 @@ export class Poller {
 
   #waitForRoom(): number {
     this.#wantsRoom = true
-    return this.#options.intervalMs
+    return this.#options.tuning.pollIntervalMs
   }
 
   async #run(): Promise<void> {
@@ -235,7 +241,7 @@ export class Poller {
         failures = 0
       } catch (error) {
         failures += 1
-        waitMs = Math.min(this.#options.idleMaxMs, 50 * 2 ** Math.min(failures, 10))
+        waitMs = Math.min(this.#options.tuning.pollIdleMaxMs, 50 * 2 ** Math.min(failures, 10))
         this.#parts.logger.log('error', 'the poller could not read; tried again shortly', {
           destination: this.#parts.destination,
           waitMs,
@@ -257,7 +263,7 @@ export class Poller {
     let late: readonly StoredDelivery[] = []
     if (result.swept !== null) {
       const missing = this.#missing(result.swept)
-      if (missing.length > 0 && (result.sweptMore || missing.length > this.#options.batchSize)) {
+      if (missing.length > 0 && (result.sweptMore || missing.length > this.#options.tuning.pollBatchSize)) {
         // Too many to fetch one by one. Rows of this read may belong behind them, so they are read again too.
         this.#goBackTo(missing[0]?.seq ?? 1n)
         return 0
@@ -337,7 +343,7 @@ export class Poller {
   #waitAfter(result: ReadResult, { blocked, handled }: Admitted, cut: boolean, moved: boolean): number {
     if (blocked) return BLOCKED_PAUSE_MS
     if (cut || (result.more && (handled > 0 || moved))) return 0
-    if (handled > 0) this.#idleMs = this.#options.intervalMs
+    if (handled > 0) this.#idleMs = this.#options.tuning.pollIntervalMs
     const wait = this.#pause()
     return result.nextDueInMs === null ? wait : Math.min(wait, Math.max(1, result.nextDueInMs))
   }
@@ -355,7 +361,7 @@ export class Poller {
       return wait
     }
     const wait = this.#idleMs
-    this.#idleMs = Math.min(this.#options.idleMaxMs, this.#idleMs * 1.5)
+    this.#idleMs = Math.min(this.#options.tuning.pollIdleMaxMs, this.#idleMs * 1.5)
     return wait
   }
 }

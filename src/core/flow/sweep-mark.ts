@@ -12,14 +12,9 @@ const MARGIN_MS = 1_000
 const FULL_SHARE = 0.05
 
 export class SweepMark {
-  readonly #fullIntervalMs: number
   #mark = 0n
   #note: { readonly cursor: bigint; readonly next: bigint; readonly at: number } | null = null
   #fullAgainAt = Number.NEGATIVE_INFINITY
-
-  constructor(fullIntervalMs: number) {
-    this.#fullIntervalMs = fullIntervalMs
-  }
 
   /** The sweep that begins now leaves out what lies at or behind this. */
   from(now: number): bigint {
@@ -38,8 +33,9 @@ export class SweepMark {
     this.#fullAgainAt = Number.NEGATIVE_INFINITY
   }
 
-  fullSweepEnded(now: number, tookMs: number): void {
-    this.#fullAgainAt = now + Math.max(this.#fullIntervalMs, tookMs / FULL_SHARE)
+  /** The next one is at least `intervalMs` away. */
+  fullSweepEnded(now: number, tookMs: number, intervalMs: number): void {
+    this.#fullAgainAt = now + Math.max(intervalMs, tookMs / FULL_SHARE)
   }
 
   /** After a read with the cursor here. An unrouted row keeps its number when it is expanded, so it stops the mark. */

@@ -1,6 +1,7 @@
 export * from './delivery.ts'
 export * from './event.ts'
 export * from './lane.ts'
+export * from './settings.ts'
 export { shownWithKind } from './shown.ts'
 export { refuseUnknown } from './unknown-names.ts'
 export * from './uuid.ts'

@@ -1,5 +1,6 @@
 export * from './insert.ts'
 export * from './publisher.ts'
+export * from './registry.ts'
 export * from './runtime.ts'
 export * from './store.ts'
 export * from './store-roles.ts'

@@ -1,85 +1,8 @@
-/**
- * Roles of a store beside the hot loop: the registry of destinations, the schema, and what operators and
- * maintainers do. The rules of `store.ts` hold here too.
- */
+/** Roles of a store beside the hot loop: the schema, and what operators and maintainers do. The rules of `store.ts` hold here too. */
 import type { DeliveryStatus } from '../model/delivery.ts'
 import type { EventRecord, Headers } from '../model/event.ts'
-import type { NewDelivery, NewEvent } from './insert.ts'
-
-// -------------------------------------------------------------------------------------------- registry
-
-export interface Registry {
-  /**
-   * Adds destinations or updates their patterns, and creates their lanes. The registry's version grows only
-   * if a destination is new or its patterns changed. A new destination starts now: it hears events stored
-   * from this moment on.
-   */
-  declare(destinations: readonly DestinationDeclaration[]): Promise<RegistryState>
-  load(): Promise<RegistryState>
-  /** Operator's settings that every process picks up. Unknown name → StoreError POSTHASTE_NOT_FOUND. */
-  configure(name: string, change: DestinationSettings, by: OperatorAct): Promise<void>
-  /**
-   * Events routed with an older registry than the one that brought this destination, after `afterSeq` and not
-   * older than the destination, that have no delivery for it; lowest first. `scannedTo` is where to go on: it
-   * never passes an event that is not committed yet, and when there is no more it is the last position of which
-   * that is known, whatever registry its event was routed with. Left out are events that wait for expansion, which will
-   * find the destination, and edited copies, which are for one destination alone.
-   */
-  findUnreconciled(destination: string, limit: number): Promise<ReconcileBatch>
-  /**
-   * Adds the deliveries that are still missing and remembers how far the destination is reconciled. One whose event
-   * is scheduled for another destination is scheduled for the same time.
-   */
-  reconcile(
-    destination: string,
-    deliveries: readonly ReconciledDelivery[],
-    scannedTo: bigint,
-  ): Promise<number>
-}
-
-export interface DestinationDeclaration {
-  readonly name: string
-  readonly patterns: readonly string[]
-  /** How a destination that is new begins, default false; of a known one the operator decides. */
-  readonly paused?: boolean
-}
-
-export interface DestinationSettings {
-  readonly paused?: boolean
-  /** Null goes back to what the processes' own options say. */
-  readonly ratePerSecond?: number | null
-}
-
-export interface RegistryState {
-  readonly version: number
-  readonly destinations: readonly RegisteredDestination[]
-}
-
-export interface RegisteredDestination {
-  readonly name: string
-  readonly patterns: readonly string[]
-  /** For each pattern: events at or below this `seq` are older than it, so it does not make up for them. */
-  readonly patternsFrom: readonly bigint[]
-  /** Registry version that brought its current patterns. */
-  readonly version: number
-  readonly startedAtMs: number
-  readonly paused: boolean
-  readonly ratePerSecond: number | null
-}
-
-export interface ReconcileBatch {
-  readonly events: readonly {
-    readonly id: string
-    readonly seq: bigint
-    readonly type: string
-    readonly key: string | null
-    readonly size: number
-  }[]
-  readonly scannedTo: bigint
-  readonly more: boolean
-}
-
-export type ReconciledDelivery = Omit<NewDelivery, 'due' | 'token'> & { readonly seq: bigint }
+import type { NewEvent } from './insert.ts'
+import type { ReconciledDelivery } from './registry.ts'
 
 // ---------------------------------------------------------------------------------------------- schema
 
@@ -118,6 +41,8 @@ export interface Inspection {
   }): Promise<readonly BlockedKey[]>
   audit(query: { readonly limit: number }): Promise<readonly AuditEntry[]>
   workers(): Promise<readonly WorkerView[]>
+  /** Every lane of the registered destinations, or of one of them, and who has it. */
+  lanes(query: { readonly destination?: string }): Promise<readonly LaneView[]>
 }
 
 export interface DeliveryQuery {
@@ -220,6 +145,15 @@ export interface WorkerView {
   readonly lanes: number
 }
 
+export interface LaneView {
+  readonly destination: string
+  readonly lane: number
+  /** Null: nobody has it, and nobody delivers what is in it. */
+  readonly workerId: string | null
+  /** When the lease of that worker ends; 0 when it has, and the next survey gives the lane to somebody else. */
+  readonly expiresInMs: number | null
+}
+
 // ------------------------------------------------------------------------------------------ operations
 
 /** Who did it and why; every operation leaves an audit row with it. */
@@ -236,10 +170,18 @@ export interface OperationTarget {
   readonly type?: string
   readonly key?: string
   readonly tenantId?: string
+  /** Of events that were stored at this time or later, by the database's clock. */
+  readonly storedFromMs?: number
+  /** Of events that were stored before this time. */
+  readonly storedBeforeMs?: number
   readonly limit: number
 }
 
+export type OperationKind = 'redrive' | 'replay' | 'discard'
+
 export interface Operations {
+  /** Which deliveries the operation would act on, at most `limit` of them and in its order. Changes nothing. */
+  preview(kind: OperationKind, target: OperationTarget): Promise<readonly string[]>
   /**
    * Dead deliveries again: the dead run becomes discarded, a new run with no attempts takes its place in the
    * order. Lowest `seq` first, so that a key is redriven in order. Returns the number of new runs.
@@ -258,6 +200,16 @@ export interface Operations {
    * `newDeliveryId` exists: then this very edit has happened.
    */
   edit(deliveryId: string, replacement: NewEvent, newDeliveryId: string, act: OperatorAct): Promise<void>
+  /**
+   * Adds first runs of stored events for a destination that has never had them, as `reconcile` does. Two at once add each
+   * of them once. `scope` says in the audit row what was asked for. Returns how many were added.
+   */
+  backfill(
+    destination: string,
+    deliveries: readonly ReconciledDelivery[],
+    scope: object,
+    act: OperatorAct,
+  ): Promise<number>
 }
 
 /** What an edit may change. */

@@ -1,6 +1,6 @@
 /**
  * The contract between the core and a database. `Store` itself is what the hot loop needs; schema, registry,
- * inspection, operations and maintenance are separate roles (`store-roles.ts`).
+ * inspection, operations and maintenance are separate roles (`registry.ts`, `store-roles.ts`).
  *
  * Rules for every implementation:
  * - Each method is one atomic step: all of it happens, or none.
@@ -13,8 +13,9 @@
 import type { Delivery, Outcome, Right } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
 import type { InsertRequest, InsertResult, NewDelivery } from './insert.ts'
+import type { Registry } from './registry.ts'
 import type { Logger, Runtime } from './runtime.ts'
-import type { Inspection, Maintenance, Operations, Registry, Schema } from './store-roles.ts'
+import type { Inspection, Maintenance, Operations, Schema } from './store-roles.ts'
 import type { Transactions } from './transactions.ts'
 
 export interface Store<Tx = unknown, E = unknown> {

@@ -132,6 +132,8 @@ export const memoryStore = (options: MemoryStoreOptions = {}): MemoryStore => {
       configure: step(registry.configure),
       findUnreconciled: step(registry.findUnreconciled),
       reconcile: step(registry.reconcile),
+      eventFrom: step(registry.eventFrom),
+      findUnheard: step(registry.findUnheard),
     },
     schema: { status: schemaStatus, migrate: schemaStatus, sql: () => '' },
     inspection: {
@@ -142,12 +144,15 @@ export const memoryStore = (options: MemoryStoreOptions = {}): MemoryStore => {
       blockedKeys: step(inspect.blockedKeys),
       audit: step(inspect.audit),
       workers: step(inspect.workers),
+      lanes: step(inspect.lanes),
     },
     operations: {
+      preview: step(operate.preview),
       redrive: step((db, target, act) => operate.redrive(db, target, act, connection.newId)),
       replay: step((db, target, act) => operate.replay(db, target, act, connection.newId)),
       discard: step(operate.discard),
       edit: step(operate.edit),
+      backfill: step(registry.backfill),
     },
     maintenance: {
       cleanup: step(maintain.cleanup),

@@ -41,6 +41,7 @@ import * as registering from './statements/registry.ts'
 import * as settling from './statements/settle.ts'
 import * as counting from './statements/statistics.ts'
 import * as suspecting from './statements/suspect.ts'
+import * as unheard from './statements/unheard.ts'
 import * as unrouted from './statements/unrouted.ts'
 import { mysqlTables } from './tables.ts'
 import { MysqlTransactions } from './transactions.ts'
@@ -174,6 +175,8 @@ const registryRole = (database: MysqlDatabase, t: Tables, newId: () => string): 
   findUnreconciled: (destination, limit) => reconciling.findUnreconciled(database, t, destination, limit),
   reconcile: (destination, deliveries, scannedTo) =>
     reconciling.reconcile(database, t, destination, deliveries, scannedTo),
+  eventFrom: (seq) => unheard.eventFrom(database, t, seq),
+  findUnheard: (query) => unheard.findUnheard(database, t, query),
 })
 
 const inspectionRole = (database: MysqlDatabase, t: Tables): Inspection => ({
@@ -184,14 +187,18 @@ const inspectionRole = (database: MysqlDatabase, t: Tables): Inspection => ({
   blockedKeys: (query) => inspecting.blockedKeys(database, t, query),
   audit: ({ limit }) => audit.readAudit(database, t, limit),
   workers: () => inspecting.workers(database, t),
+  lanes: (query) => inspecting.lanes(database, t, query),
 })
 
 const operationsRole = (database: MysqlDatabase, t: Tables, newId: () => string): Operations => ({
+  preview: (kind, target) => operating.preview(database, t, kind, target),
   redrive: (target, act) => operating.redrive(database, t, target, act, newId),
   replay: (target, act) => operating.replay(database, t, target, act, newId),
   discard: (target, act) => operating.discard(database, t, target, act),
   edit: (deliveryId, replacement, newDeliveryId, act) =>
     operating.edit(database, t, deliveryId, replacement, newDeliveryId, act),
+  backfill: (destination, deliveries, scope, act) =>
+    unheard.backfill(database, t, destination, deliveries, scope, act),
 })
 
 const maintenanceRole = (database: MysqlDatabase, t: Tables): Maintenance => {

@@ -29,6 +29,7 @@ const TABLE =
   'ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = utf8mb4 /*!80017 COLLATE = utf8mb4_0900_bin */ /*M!100600 COLLATE = utf8mb4_nopad_bin */'
 
 const LOCK_SECONDS = 60
+const DUPLICATE_COLUMN = 1060
 
 const readApplied = (t: Tables): string =>
   `SELECT version, name, applied_at FROM ${t.migrations} ORDER BY version`
@@ -54,15 +55,33 @@ export const textOfMigration = (
   migration: Migration,
   nowMs: number | null,
 ): string => {
-  const { version, name } = migration
   const untilMs = nowMs === null ? 0 : nowMs + FIRST_LOOK_AHEAD_MS
   const partitions = partitionsClause(period, nowMs, untilMs)
   const body = renderMigration(migration, t.prefix)
     .replaceAll('{table}', TABLE)
     .replaceAll('{by_id}', layout === 'partitioned' ? partitions : '')
     .trim()
-  return `${body}\n\nINSERT INTO ${t.migrations} (version, name, applied_at) VALUES (${version}, ${literal(name)}, ${NOW})
+  return `${body}\n\n${record(t, migration)}`
+}
+
+const record = (t: Tables, { version, name }: Migration): string =>
+  `INSERT INTO ${t.migrations} (version, name, applied_at) VALUES (${version}, ${literal(name)}, ${NOW})
 ON DUPLICATE KEY UPDATE version = version`
+
+/** A migration that adds a column does nothing else. If it broke before it was recorded, the column is there already. */
+const apply = async (
+  session: Session,
+  { options }: MysqlDatabase,
+  t: Tables,
+  migration: Migration,
+  nowMs: number,
+): Promise<void> => {
+  try {
+    await session.write(textOfMigration(options, t, migration, nowMs))
+  } catch (error) {
+    if (errorNumber(error) !== DUPLICATE_COLUMN) throw error
+    await session.write(record(t, migration))
+  }
 }
 
 const underLock = async <T>(
@@ -101,7 +120,7 @@ export const schemaRole = (database: MysqlDatabase, t: Tables): Schema => ({
       const applied = decode(await session.rows(readApplied(t)).catch(orNone))
       const [[now] = []] = await session.rows(`SELECT ${NOW}`)
       for (const migration of missingMigrations(ALL, applied))
-        await session.write(textOfMigration(database.options, t, migration, asMs(now)))
+        await apply(session, database, t, migration, asMs(now))
       return schemaStatus(ALL, decode(await session.rows(readApplied(t))))
     })
   },

@@ -37,6 +37,7 @@ import * as registering from './statements/registry.ts'
 import { settle } from './statements/settle.ts'
 import * as counting from './statements/statistics.ts'
 import { suspect } from './statements/suspect.ts'
+import * as unheard from './statements/unheard.ts'
 import { Unreconciled } from './statements/unreconciled.ts'
 import * as unrouted from './statements/unrouted.ts'
 import { type PostgresTables, postgresTables } from './tables.ts'
@@ -146,6 +147,8 @@ const registryRole = (db: PostgresDatabase, t: PostgresTables): Registry => {
     findUnreconciled: (destination, limit) => unreconciled.find(destination, limit),
     reconcile: (destination, deliveries, scannedTo) =>
       registering.reconcile(db, t, destination, deliveries, scannedTo),
+    eventFrom: (seq) => unheard.eventFrom(db, t, seq),
+    findUnheard: (query) => unheard.findUnheard(db, t, unreconciled, query),
   }
 }
 
@@ -157,16 +160,20 @@ const inspectionRole = (db: PostgresDatabase, t: PostgresTables): Inspection => 
   blockedKeys: (query) => inspecting.blockedKeys(db, t, query),
   audit: ({ limit }) => readAudit(db, t, limit),
   workers: () => inspecting.workers(db, t),
+  lanes: (query) => inspecting.lanes(db, t, query),
 })
 
 const operationsRole = (db: PostgresDatabase, t: PostgresTables): Operations => {
   const newId = lazyIds(db)
   return {
+    preview: (kind, target) => operating.preview(db, t, kind, target),
     redrive: (target, act) => operating.redrive(db, t, target, act, newId),
     replay: (target, act) => operating.replay(db, t, target, act, newId),
     discard: (target, act) => operating.discard(db, t, target, act),
     edit: (deliveryId, replacement, newDeliveryId, act) =>
       operating.edit(db, t, deliveryId, replacement, newDeliveryId, act),
+    backfill: (destination, deliveries, scope, act) =>
+      unheard.backfill(db, t, destination, deliveries, scope, act),
   }
 }
 

@@ -38,6 +38,7 @@ import * as registering from './statements/registry.ts'
 import * as settling from './statements/settle.ts'
 import * as counting from './statements/statistics.ts'
 import * as suspecting from './statements/suspect.ts'
+import * as unheard from './statements/unheard.ts'
 import * as unrouted from './statements/unrouted.ts'
 import { SqliteTransactions } from './transactions.ts'
 
@@ -181,6 +182,8 @@ const registryRole = (database: SqliteDatabase, t: Tables): Registry => ({
     database.read((c) => registering.findUnreconciled(c, t, destination, limit)),
   reconcile: (destination, deliveries, scannedTo) =>
     database.write((c) => registering.reconcile(c, t, destination, deliveries, scannedTo)),
+  eventFrom: (seq) => database.read((c) => unheard.eventFrom(c, t, seq)),
+  findUnheard: (query) => database.read((c) => unheard.findUnheard(c, t, query)),
 })
 
 const inspectionRole = (database: SqliteDatabase, t: Tables): Inspection => ({
@@ -191,16 +194,20 @@ const inspectionRole = (database: SqliteDatabase, t: Tables): Inspection => ({
   blockedKeys: (query) => database.read((c) => inspecting.blockedKeys(c, t, query)),
   audit: ({ limit }) => database.read((c) => audit.readAudit(c, t, limit)),
   workers: () => database.read((c) => inspecting.workers(c, t)),
+  lanes: (query) => database.read((c) => inspecting.lanes(c, t, query)),
 })
 
 const operationsRole = (database: SqliteDatabase, t: Tables): Operations => {
   const newId = lazyIds(database)
   return {
+    preview: (kind, target) => database.read((c) => operating.preview(c, t, kind, target)),
     redrive: (target, act) => database.write((c) => operating.redrive(c, t, target, act, newId)),
     replay: (target, act) => database.write((c) => operating.replay(c, t, target, act, newId)),
     discard: (target, act) => database.write((c) => operating.discard(c, t, target, act)),
     edit: (deliveryId, replacement, newDeliveryId, act) =>
       database.write((c) => operating.edit(c, t, deliveryId, replacement, newDeliveryId, act)),
+    backfill: (destination, deliveries, scope, act) =>
+      database.write((c) => unheard.backfill(c, t, destination, deliveries, scope, act)),
   }
 }
 

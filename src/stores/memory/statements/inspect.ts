@@ -8,6 +8,7 @@ import type {
   DeliveryView,
   DestinationCounts,
   EventDetail,
+  LaneView,
   WorkerView,
 } from '../../../core/spi/index.ts'
 import type { DestinationQueue, MemoryDatabase } from '../database.ts'
@@ -157,5 +158,17 @@ export const workers = (db: MemoryDatabase): WorkerView[] => {
     let lanes = 0
     for (const owners of db.lanes.values()) for (const owner of owners) if (owner.owner === id) lanes += 1
     return { workerId: id, name, startedAtMs, expiresInMs: expiresAtMs - now, fenced, destinations, lanes }
+  })
+}
+
+export const lanes = (db: MemoryDatabase, { destination }: { destination?: string }): LaneView[] => {
+  const now = db.now()
+  return [...db.lanes].flatMap(([name, rows]) => {
+    if (destination !== undefined && name !== destination) return []
+    return rows.map(({ owner }, lane) => {
+      const worker = owner === null ? undefined : db.workers.get(owner)
+      const expiresInMs = worker === undefined ? null : Math.max(0, worker.expiresAtMs - now)
+      return { destination: name, lane, workerId: owner, expiresInMs }
+    })
   })
 }

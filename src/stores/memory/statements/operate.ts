@@ -1,6 +1,6 @@
 /** What an operator does. Each leaves an audit row, also when there was nothing to do. */
 import { ERROR_CODES, InvalidOptionError, StoreError } from '../../../core/errors.ts'
-import type { NewEvent, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
+import type { NewEvent, OperationKind, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
 import { bySeq, type DeliveryRow, isUnderHotClaim, isUnfinished, newDeliveryRow } from '../rows.ts'
 import { toEventRow } from './insert.ts'
@@ -13,13 +13,24 @@ const OPERATOR = 'operator'
 
 type NewId = () => string
 
+/** What each operation may act on. */
+const eligibleFor = (db: MemoryDatabase, kind: OperationKind): ((row: DeliveryRow) => boolean) => {
+  if (kind === 'redrive') return (row) => row.status === 'dead'
+  if (kind === 'replay') return (row) => row.status === 'done' && isReplayable(db, row)
+  const now = db.now()
+  return (row) => row.status === 'dead' || (isUnfinished(row) && !isUnderHotClaim(row, now))
+}
+
+export const preview = (db: MemoryDatabase, kind: OperationKind, target: OperationTarget): string[] =>
+  select(db, target, eligibleFor(db, kind)).map(({ id }) => id)
+
 export const redrive = (
   db: MemoryDatabase,
   target: OperationTarget,
   act: OperatorAct,
   newId: NewId,
 ): number => {
-  const rows = select(db, target, (row) => row.status === 'dead')
+  const rows = select(db, target, eligibleFor(db, 'redrive'))
   for (const row of rows) {
     const { holdsKey } = row
     db.finish(row, 'discarded', OPERATOR)
@@ -35,18 +46,13 @@ export const replay = (
   act: OperatorAct,
   newId: NewId,
 ): number => {
-  const rows = select(db, target, (row) => row.status === 'done' && isReplayable(db, row))
+  const rows = select(db, target, eligibleFor(db, 'replay'))
   for (const row of rows) insertRun(db, row, newId(), {})
   return record(db, 'replay', target, act, rows.length)
 }
 
 export const discard = (db: MemoryDatabase, target: OperationTarget, act: OperatorAct): number => {
-  const now = db.now()
-  const rows = select(
-    db,
-    target,
-    (row) => row.status === 'dead' || (isUnfinished(row) && !isUnderHotClaim(row, now)),
-  )
+  const rows = select(db, target, eligibleFor(db, 'discard'))
   for (const row of rows) db.finish(row, 'discarded', OPERATOR)
   promote(db, rows, PROMOTE_LIMIT)
   return record(db, 'discard', target, act, rows.length)
@@ -150,14 +156,17 @@ const candidates = (
 }
 
 const isMeant = (db: MemoryDatabase, row: DeliveryRow, target: OperationTarget): boolean => {
-  const { eventIds, destination, type, key, tenantId } = target
+  const { eventIds, destination, type, key, tenantId, storedFromMs, storedBeforeMs } = target
   const event = db.events.get(row.eventId)?.record
+  const storedAt = event?.createdAtMs ?? Number.NaN
   return (
     (eventIds === undefined || eventIds.includes(row.eventId)) &&
     (destination === undefined || row.destination === destination) &&
     (type === undefined || event?.type === type) &&
     (key === undefined || row.key === key) &&
-    (tenantId === undefined || event?.tenantId === tenantId)
+    (tenantId === undefined || event?.tenantId === tenantId) &&
+    (storedFromMs === undefined || storedAt >= storedFromMs) &&
+    (storedBeforeMs === undefined || storedAt < storedBeforeMs)
   )
 }
 

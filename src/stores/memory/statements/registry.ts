@@ -1,5 +1,5 @@
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { UNROUTED } from '../../../core/model/index.ts'
+import { changeSettings, readSettings, UNROUTED } from '../../../core/model/index.ts'
 import type {
   DestinationDeclaration,
   DestinationSettings,
@@ -7,6 +7,9 @@ import type {
   ReconcileBatch,
   ReconciledDelivery,
   RegistryState,
+  StoredPosition,
+  UnheardBatch,
+  UnheardQuery,
 } from '../../../core/spi/index.ts'
 import type { MemoryDatabase, RegistryEntry } from '../database.ts'
 import { type DeliveryRow, type EventRow, newDeliveryRow } from '../rows.ts'
@@ -49,6 +52,7 @@ const started = (db: MemoryDatabase, name: string, paused: boolean): RegistryEnt
   startedAtMs: db.now(),
   paused,
   ratePerSecond: null,
+  settings: {},
   reconciledTo: db.lastSeq,
 })
 
@@ -78,7 +82,8 @@ export const configure = (
 ): void => {
   const entry = entryOf(db, name)
   const { paused = entry.paused, ratePerSecond = entry.ratePerSecond } = change
-  db.registry.set(name, { ...entry, paused, ratePerSecond })
+  const settings = readSettings(changeSettings(JSON.stringify(entry.settings), change))
+  db.registry.set(name, { ...entry, paused, ratePerSecond, settings })
   const target = JSON.stringify({ destination: name, ...change })
   db.audit.push({ atMs: db.now(), actor: by.actor, action: 'configure', reason: by.reason, target, count: 1 })
 }
@@ -111,12 +116,47 @@ const lowestOpenSeq = (db: MemoryDatabase): bigint | null => {
   return lowest
 }
 
+const isMissing = (db: MemoryDatabase, event: EventRow, entry: RegistryEntry): boolean =>
+  event.routesVersion < entry.version && isUnheard(db, event, entry.name)
+
 /** What waits for expansion is left to it, and an edited copy is for one destination alone. */
-const isMissing = (db: MemoryDatabase, { record, routesVersion }: EventRow, entry: RegistryEntry): boolean =>
-  routesVersion < entry.version &&
+const isUnheard = (db: MemoryDatabase, { record }: EventRow, destination: string): boolean =>
   record.replacesId === null &&
-  !hasDelivery(db, record.id, entry.name) &&
+  !hasDelivery(db, record.id, destination) &&
   !hasDelivery(db, record.id, UNROUTED)
+
+export const eventFrom = (db: MemoryDatabase, seq: bigint): StoredPosition | null => {
+  for (const event of db.eventsInOrder.upFrom((other) => other.seq < seq))
+    return { seq: event.seq, createdAtMs: event.record.createdAtMs }
+  return null
+}
+
+export const findUnheard = (
+  db: MemoryDatabase,
+  { destination, after, upTo, limit }: UnheardQuery,
+): UnheardBatch => {
+  const next: EventRow[] = []
+  for (const event of db.eventsInOrder.upFrom((other) => other.seq <= after)) {
+    if (event.seq > upTo || next.length > limit) break
+    next.push(event)
+  }
+  const looked = next.slice(0, limit)
+  const more = next.length > limit
+  const scannedTo = more ? (looked.at(-1)?.seq ?? after) : upTo
+  const open = lowestOpenSeq(db)
+  const events = looked
+    .filter((event) => isUnheard(db, event, destination))
+    .map(({ seq, record: { id, type, key, size, createdAtMs } }) => ({
+      id,
+      seq,
+      type,
+      key,
+      size,
+      createdAtMs,
+    }))
+  const settledTo = open === null || open > scannedTo ? scannedTo : open - 1n
+  return { events, scanned: looked.length, scannedTo, settledTo, more }
+}
 
 export const reconcile = (
   db: MemoryDatabase,
@@ -125,6 +165,16 @@ export const reconcile = (
   scannedTo: bigint,
 ): number => {
   const entry = entryOf(db, destination)
+  const added = addUnheard(db, destination, deliveries)
+  if (scannedTo > entry.reconciledTo) db.registry.set(destination, { ...entry, reconciledTo: scannedTo })
+  return added
+}
+
+const addUnheard = (
+  db: MemoryDatabase,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+): number => {
   const createdAtMs = db.now()
   let added = 0
   for (const delivery of deliveries) {
@@ -132,8 +182,21 @@ export const reconcile = (
     db.insertRow(newDeliveryRow({ ...delivery, destination, createdAtMs, ...delayOf(db, delivery.eventId) }))
     added += 1
   }
-  if (scannedTo > entry.reconciledTo) db.registry.set(destination, { ...entry, reconciledTo: scannedTo })
   return added
+}
+
+export const backfill = (
+  db: MemoryDatabase,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+  scope: object,
+  { actor, reason }: OperatorAct,
+): number => {
+  entryOf(db, destination)
+  const count = addUnheard(db, destination, deliveries)
+  const target = JSON.stringify({ destination, ...scope })
+  db.audit.push({ atMs: db.now(), actor, action: 'backfill', reason, target, count })
+  return count
 }
 
 /** What is delayed elsewhere is delayed here, too. */

@@ -5,9 +5,16 @@ import {
   type DeliveryStatus,
   type EventRecord,
   statusName,
+  UNROUTED,
   uuidToBytes,
 } from '../../../core/model/index.ts'
-import type { BlockedKey, DestinationCounts, EventDetail, WorkerView } from '../../../core/spi/index.ts'
+import type {
+  BlockedKey,
+  DestinationCounts,
+  EventDetail,
+  LaneView,
+  WorkerView,
+} from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase, Row } from '../database.ts'
 import { literal } from '../script.ts'
@@ -159,5 +166,25 @@ FROM ${t.workers} AS w ORDER BY w.started_at`)
     fenced: asNumber(row[4]) === 1,
     destinations: JSON.parse(asText(row[5])) as string[],
     lanes: asNumber(row[6]),
+  }))
+}
+
+/** Lanes of '*' are locks and have no owner, like duties. */
+export const lanes = async (
+  db: MysqlDatabase,
+  t: Tables,
+  { destination }: { readonly destination?: string },
+): Promise<readonly LaneView[]> => {
+  const rows = await db.rows(
+    `SELECT l.destination, l.lane, l.worker_id, ${msBetween(NOW, 'w.expires_at')} FROM ${t.lanes} AS l
+LEFT JOIN ${t.workers} AS w ON w.id = l.worker_id
+WHERE l.lane >= 0 AND l.destination <> '${UNROUTED}' AND (? IS NULL OR l.destination = ?) ORDER BY l.destination, l.lane`,
+    [destination ?? null, destination ?? null],
+  )
+  return rows.map((row) => ({
+    destination: asText(row[0]),
+    lane: asNumber(row[1]),
+    workerId: asTextOrNull(row[2]),
+    expiresInMs: row[3] === null ? null : Math.max(0, asNumber(row[3])),
   }))
 }

@@ -1,14 +1,15 @@
 /** What operators do: redrive, replay, discard, edit. Each in one transaction with its audit row. */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
 import { uuidToBytes, uuidToHex } from '../../../core/model/index.ts'
-import type { NewEvent, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
+import type { NewEvent, OperationKind, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlValue } from '../../sql/sql-executor.ts'
+import { asksForEvent, NO_TARGET } from '../../sql/targets.ts'
 import type { MysqlDatabase, Session } from '../database.ts'
 import { writeAudit } from './audit.ts'
 import { distinctKeys, type KeyOf, promotion } from './hold.ts'
 import { eventStatement } from './insert.ts'
-import { asId, asNumber, asText, idList, jsonTable, KEY, NOW, rowsById } from './sql-text.ts'
+import { asId, asNumber, asText, idList, jsonTable, KEY, NOW, rowsById, timeText } from './sql-text.ts'
 import { addTotal } from './totals.ts'
 
 /** After an operator's discard as many rows of a key go on at once as a settle would let. */
@@ -25,12 +26,9 @@ const matching = (
   if (target.key !== undefined) filters.push(['d.key = ?', target.key])
   if (target.type !== undefined) filters.push(['e.type = ?', target.type])
   if (target.tenantId !== undefined) filters.push(['e.tenant_id = ?', target.tenantId])
-  if (filters.length === 0) {
-    throw new StoreError(
-      ERROR_CODES.conflict,
-      'An operation needs a target: ids, a destination, a type, a key or a tenant.',
-    )
-  }
+  if (target.storedFromMs !== undefined) filters.push(['e.created_at >= ?', timeText(target.storedFromMs)])
+  if (target.storedBeforeMs !== undefined) filters.push(['e.created_at < ?', timeText(target.storedBeforeMs)])
+  if (filters.length === 0) throw new StoreError(ERROR_CODES.conflict, NO_TARGET)
   return {
     where: filters.map(([text]) => text).join(' AND '),
     params: filters.flatMap(([, ...values]) => values),
@@ -44,6 +42,46 @@ interface Choice {
   readonly order: string
 }
 
+/** Rows are found by their id where ids are given, and by the index of their state otherwise. */
+const hintFor = (target: OperationTarget, index: string): string =>
+  target.deliveryIds === undefined && target.eventIds === undefined && target.key === undefined
+    ? ` FORCE INDEX (${index})`
+    : ''
+
+/** What each operation may act on. */
+const CHOICES: Readonly<Record<OperationKind, (t: Tables, target: OperationTarget) => Choice>> = {
+  redrive: (_, target) => ({
+    table: 'deliveries',
+    hint: hintFor(target, 'by_status'),
+    condition: 'd.status = 3',
+    order: 'd.seq',
+  }),
+  replay: (t, target) => ({
+    table: 'finished',
+    hint: hintFor(target, 'PRIMARY'),
+    condition: replayable(t),
+    order: 'd.id',
+  }),
+  discard: () => ({ table: 'deliveries', hint: '', condition: NOT_CLAIMED, order: 'd.seq' }),
+}
+
+/** The rows that an operation would change, in its order. */
+export const preview = async (
+  c: Pick<Session, 'rows'>,
+  t: Tables,
+  kind: OperationKind,
+  target: OperationTarget,
+): Promise<readonly string[]> => {
+  const { where, params } = matching(target)
+  const { table, hint, condition, order } = CHOICES[kind](t, target)
+  const join = asksForEvent(target) ? ` JOIN ${t.events} AS e ON e.id = d.event_id` : ''
+  const rows = await c.rows(
+    `SELECT d.id FROM ${t[table]} AS d${hint}${join} WHERE ${condition} AND ${where} ORDER BY ${order} LIMIT ?`,
+    [...params, target.limit],
+  )
+  return rows.map(([id]) => asId(id))
+}
+
 /**
  * Looks first and locks then, by id and in order: a search that locks would lock what it only passes. What still is as
  * it was is asked once more: a statement that waited for a lock sees other tables as they were before it waited.
@@ -51,22 +89,12 @@ interface Choice {
 const select = async (
   c: Session,
   t: Tables,
+  kind: OperationKind,
   target: OperationTarget,
-  choice: Choice,
 ): Promise<readonly string[]> => {
-  const { where, params } = matching(target)
-  const { table, hint, condition, order } = choice
-  // Only filters on the event need the event.
-  const join =
-    target.type === undefined && target.tenantId === undefined
-      ? ''
-      : ` JOIN ${t.events} AS e ON e.id = d.event_id`
-  const rows = await c.rows(
-    `SELECT d.id FROM ${t[table]} AS d${hint}${join} WHERE ${condition} AND ${where} ORDER BY ${order} LIMIT ?`,
-    [...params, target.limit],
-  )
-  const ids = rows.map(([id]) => asId(id))
+  const ids = await preview(c, t, kind, target)
   if (ids.length === 0) return []
+  const { table, condition } = CHOICES[kind](t, target)
   await c.rows(`SELECT d.id FROM ${rowsById(t[table], ids)} FOR UPDATE`)
   const found = await c.rows(
     `SELECT d.id FROM ${t[table]} AS d WHERE d.id IN (${idList(ids)}) AND ${condition}`,
@@ -74,12 +102,6 @@ const select = async (
   const still = new Set(found.map(([id]) => asId(id)))
   return ids.filter((id) => still.has(id))
 }
-
-/** Rows are found by their id where ids are given, and by the index of their state otherwise. */
-const hintFor = (target: OperationTarget, index: string): string =>
-  target.deliveryIds === undefined && target.eventIds === undefined && target.key === undefined
-    ? ` FORCE INDEX (${index})`
-    : ''
 
 /** Writes copies of these deliveries as discarded; what becomes of the rows themselves is the caller's business. */
 const archiveDiscarded = async (c: Session, t: Tables, ids: readonly string[], by: string): Promise<void> => {
@@ -131,12 +153,7 @@ export const redrive = (
   newId: () => string,
 ): Promise<number> =>
   db.transaction(async (c) => {
-    const ids = await select(c, t, target, {
-      table: 'deliveries',
-      hint: hintFor(target, 'by_status'),
-      condition: 'd.status = 3',
-      order: 'd.seq',
-    })
+    const ids = await select(c, t, 'redrive', target)
     if (ids.length > 0) {
       await archiveDiscarded(c, t, ids, 'redrive')
       const runs = await nextRuns(c, t, ids, 'deliveries', newId)
@@ -161,12 +178,7 @@ export const replay = (
   newId: () => string,
 ): Promise<number> =>
   db.transaction(async (c) => {
-    const ids = await select(c, t, target, {
-      table: 'finished',
-      hint: hintFor(target, 'PRIMARY'),
-      condition: replayable(t),
-      order: 'd.id',
-    })
+    const ids = await select(c, t, 'replay', target)
     if (ids.length > 0) {
       const runs = await nextRuns(c, t, ids, 'finished', newId)
       await c.write(`INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, ${KEY}, status, available_at, size, created_at)
@@ -186,12 +198,7 @@ export const discard = (
   act: OperatorAct,
 ): Promise<number> =>
   db.transaction(async (c) => {
-    const ids = await select(c, t, target, {
-      table: 'deliveries',
-      hint: '',
-      condition: NOT_CLAIMED,
-      order: 'd.seq',
-    })
+    const ids = await select(c, t, 'discard', target)
     if (ids.length > 0) {
       const list = idList(ids)
       await archiveDiscarded(c, t, ids, 'discard')

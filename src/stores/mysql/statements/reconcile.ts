@@ -2,6 +2,7 @@
 import { UNROUTED, uuidToHex } from '../../../core/model/index.ts'
 import type { ReconcileBatch, ReconciledDelivery } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
+import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { MysqlDatabase, Row } from '../database.ts'
 import { literal } from '../script.ts'
 import {
@@ -23,7 +24,7 @@ import {
  * Longer than a statement takes from drawing its numbers to writing its last row. In between it may wait for a row
  * that somebody else has, which servers let it do for 50 seconds by default.
  */
-const DRAWN_MS = 60_000
+export const DRAWN_MS = 60_000
 /** Most events that one search goes past. */
 const STRETCH = 5_000
 
@@ -59,17 +60,20 @@ const candidates = (t: Tables, { versions, after }: Mark, limit: number): string
     .join('\nUNION ALL ')
 
 /**
- * Edits are for one destination alone; unrouted events are expanded with the registry of that moment. Neither is the
- * reconciler's business. Events older than the destination lie before its mark; clocks say nothing about that.
+ * Edits are for one destination alone; unrouted events are expanded with the registry of that moment. Both are nobody's
+ * business here.
  */
-const examined = (t: Tables, mark: Mark, destination: string, limit: number): string => {
+export const isUnheard = (t: Tables, destination: string): string => {
   const name = literal(destination)
-  return `SELECT e.id, e.seq, e.type, e.key, e.size,
-  e.replaces_id IS NULL
+  return `e.replaces_id IS NULL
   AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN (${name}, '${UNROUTED}'))
-  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ${name})
-FROM (${candidates(t, mark, limit)}) AS c STRAIGHT_JOIN ${t.events} AS e ON e.id = c.id ORDER BY e.seq LIMIT ${limit}`
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ${name})`
 }
+
+/** Events older than the destination lie before its mark; clocks say nothing about that. */
+const examined = (t: Tables, mark: Mark, destination: string, limit: number): string =>
+  `SELECT e.id, e.seq, e.type, e.key, e.size, ${isUnheard(t, destination)}
+FROM (${candidates(t, mark, limit)}) AS c STRAIGHT_JOIN ${t.events} AS e ON e.id = c.id ORDER BY e.seq LIMIT ${limit}`
 
 /**
  * How far everything is committed, and so may be looked at for the last time. Rows that only a dirty read shows are not
@@ -128,7 +132,7 @@ export const findUnreconciled = async (
   }
 }
 
-const eventOf = ([id, seq, type, key, size]: Row): ReconcileBatch['events'][number] => ({
+export const eventOf = ([id, seq, type, key, size]: Row): ReconcileBatch['events'][number] => ({
   id: asId(id),
   seq: asBigInt(seq),
   type: asText(type),
@@ -136,7 +140,38 @@ const eventOf = ([id, seq, type, key, size]: Row): ReconcileBatch['events'][numb
   size: asNumber(size),
 })
 
-/** Whatever run there is of it already, the destination heard of the event. The event is locked, or cleaning could take it away. */
+/**
+ * Two statements; the second one tells how many the destination had not had yet, whatever run there is of the others. The
+ * event is locked, or cleaning could take it away.
+ */
+export const addUnheard = (
+  t: Tables,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+): readonly [SqlStatement, SqlStatement] => {
+  const name = literal(destination)
+  // Delayed for the others, it is delayed for this one too.
+  const due = `(SELECT MAX(s.available_at) FROM ${t.deliveries} AS s WHERE s.event_id = e.id AND s.status = 5)`
+  const rows = deliveries.map((d) => [uuidToHex(d.id), uuidToHex(d.eventId), d.lane, d.key, d.size])
+  const source = jsonTable(rows, [
+    'id CHAR(32)',
+    'event_id CHAR(32)',
+    'lane INT',
+    `${KEY} ${TEXT(255)}`,
+    'size INT',
+  ])
+  return [
+    one(
+      `SELECT id FROM ${t.events} WHERE id IN (${idList(deliveries.map(({ eventId }) => eventId))}) LOCK IN SHARE MODE`,
+    ),
+    one(`INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, ${KEY}, status, available_at, size, created_at)
+SELECT UNHEX(j.id), e.id, e.seq, ${name}, 1, j.lane, j.key, IF(${due} IS NULL, 0, 5), COALESCE(${due}, ${NOW}), j.size, ${NOW}
+FROM ${source} STRAIGHT_JOIN ${t.events} AS e ON e.id = UNHEX(j.event_id)
+WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = ${name})
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ${name})`),
+  ]
+}
+
 export const reconcile = async (
   db: MysqlDatabase,
   t: Tables,
@@ -152,27 +187,6 @@ export const reconcile = async (
     await db.atomic([advance])
     return 0
   }
-  const name = literal(destination)
-  // Delayed for the others, it is delayed for this one too.
-  const due = `(SELECT MAX(s.available_at) FROM ${t.deliveries} AS s WHERE s.event_id = e.id AND s.status = 5)`
-  const rows = deliveries.map((d) => [uuidToHex(d.id), uuidToHex(d.eventId), d.lane, d.key, d.size])
-  const source = jsonTable(rows, [
-    'id CHAR(32)',
-    'event_id CHAR(32)',
-    'lane INT',
-    `${KEY} ${TEXT(255)}`,
-    'size INT',
-  ])
-  const [, added] = await db.atomic([
-    one(
-      `SELECT id FROM ${t.events} WHERE id IN (${idList(deliveries.map(({ eventId }) => eventId))}) LOCK IN SHARE MODE`,
-    ),
-    one(`INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, ${KEY}, status, available_at, size, created_at)
-SELECT UNHEX(j.id), e.id, e.seq, ${name}, 1, j.lane, j.key, IF(${due} IS NULL, 0, 5), COALESCE(${due}, ${NOW}), j.size, ${NOW}
-FROM ${source} STRAIGHT_JOIN ${t.events} AS e ON e.id = UNHEX(j.event_id)
-WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination = ${name})
-  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ${name})`),
-    advance,
-  ])
+  const [, added] = await db.atomic([...addUnheard(t, destination, deliveries), advance])
   return added?.affected ?? 0
 }

@@ -1,6 +1,6 @@
 /** Destinations that exist, what they want to hear, and their settings. */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { LANES, UNROUTED } from '../../../core/model/index.ts'
+import { changeSettings, LANES, readSettings, UNROUTED } from '../../../core/model/index.ts'
 import type {
   DestinationDeclaration,
   DestinationSettings,
@@ -12,10 +12,10 @@ import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase, Row, Session } from '../database.ts'
 import { writeAudit } from './audit.ts'
 import { drawNumbers } from './numbers.ts'
-import { asMs, asNumber, asText, NOW } from './sql-text.ts'
+import { asMs, asNumber, asText, asTextOrNull, NOW } from './sql-text.ts'
 
 const LOAD = (t: Tables): string =>
-  `SELECT name, patterns, patterns_from, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`
+  `SELECT name, patterns, patterns_from, version, started_at, paused, rate_per_second, settings FROM ${t.destinations} ORDER BY name`
 
 /** The row of `lanes` that a declaration has locked while it is under way. */
 export const REGISTRY_LOCK = `'${UNROUTED}registry', -1`
@@ -24,7 +24,7 @@ const textsOf = (json: unknown): string[] => JSON.parse(asText(json)) as string[
 
 const stateOf = (rows: readonly Row[]): RegistryState =>
   registryState(
-    rows.map(([name, patterns, from, version, startedAt, paused, rate]) => ({
+    rows.map(([name, patterns, from, version, startedAt, paused, rate, settings]) => ({
       name: asText(name),
       patterns: textsOf(patterns),
       patternsFrom: textsOf(from).map(BigInt),
@@ -32,6 +32,7 @@ const stateOf = (rows: readonly Row[]): RegistryState =>
       startedAtMs: asMs(startedAt),
       paused: asNumber(paused) === 1,
       ratePerSecond: rate === null ? null : asNumber(rate),
+      settings: readSettings(asTextOrNull(settings)),
     })),
   )
 
@@ -98,17 +99,20 @@ export const configure = (
 ): Promise<void> =>
   db.transaction(async (c) => {
     const { paused, ratePerSecond } = change
-    const changed = await c.write(
-      `UPDATE ${t.destinations} SET paused = COALESCE(?, paused), rate_per_second = IF(?, ?, rate_per_second) WHERE name = ?`,
+    // One operator at a time, because settings are changed here and not by the statement.
+    const [found] = await c.rows(`SELECT settings FROM ${t.destinations} WHERE name = ? FOR UPDATE`, [name])
+    if (found === undefined) {
+      throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
+    }
+    await c.write(
+      `UPDATE ${t.destinations} SET paused = COALESCE(?, paused), rate_per_second = IF(?, ?, rate_per_second), settings = ? WHERE name = ?`,
       [
         paused === undefined ? null : Number(paused),
         Number(ratePerSecond !== undefined),
         ratePerSecond ?? null,
+        changeSettings(asTextOrNull(found[0]), change),
         name,
       ],
     )
-    if (changed === 0) {
-      throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
-    }
     await writeAudit(c, t, 'configure', { destination: name, ...change }, 1, act)
   })

@@ -7,7 +7,13 @@ import {
   isUuid,
   statusName,
 } from '../../../core/model/index.ts'
-import type { BlockedKey, DestinationCounts, EventDetail, WorkerView } from '../../../core/spi/index.ts'
+import type {
+  BlockedKey,
+  DestinationCounts,
+  EventDetail,
+  LaneView,
+  WorkerView,
+} from '../../../core/spi/index.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { decodeView, viewSelect } from './delivery-view.ts'
@@ -200,4 +206,22 @@ export const workers = async (db: PostgresDatabase, t: PostgresTables): Promise<
     fenced: isTrue(row[4]),
     destinations: JSON.parse(asText(row[5])) as string[],
     lanes: asNumber(row[6]),
+  }))
+
+const LANES_OF = sqlText(
+  (t) => `SELECT l.destination, l.lane, l.worker_id, ${msBetween(NOW, 'w.expires_at')} FROM ${t.lanes} AS l
+LEFT JOIN ${t.workers} AS w ON w.id = l.worker_id
+WHERE l.lane >= 0 AND ($1::text IS NULL OR l.destination = $1) ORDER BY l.destination, l.lane`,
+)
+
+export const lanes = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  { destination }: { readonly destination?: string },
+): Promise<readonly LaneView[]> =>
+  (await db.rows(LANES_OF(t), [destination ?? null])).map((row) => ({
+    destination: asText(row[0]),
+    lane: asNumber(row[1]),
+    workerId: asTextOrNull(row[2]),
+    expiresInMs: row[3] === null ? null : Math.max(0, asNumber(row[3])),
   }))

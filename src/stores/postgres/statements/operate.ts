@@ -3,14 +3,15 @@
  * changes what is still as it was, together with its audit row, so that nothing is locked while we think.
  */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import type { NewEvent, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
+import type { NewEvent, OperationKind, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
 import type { SqlValue } from '../../sql/sql-executor.ts'
+import { asksForEvent, NO_TARGET } from '../../sql/targets.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { notWhileCleaning } from './cleanup.ts'
 import { noteKeys, promoteNoted } from './hold.ts'
 import { EVENT_COLUMNS, EVENT_RECORD, eventRecord, eventValues } from './insert.ts'
-import { ASIDE, asNumber, asText, eventOf, idList, NOW, sqlText } from './sql-text.ts'
+import { ASIDE, asNumber, asText, eventOf, fromMs, idList, NOW, sqlText } from './sql-text.ts'
 import { addFinished } from './totals.ts'
 
 /** After an operator's discard as many rows of a key go on at once as a settle would let. */
@@ -28,28 +29,37 @@ const matching = (target: OperationTarget, params: SqlValue[]): string => {
   if (target.key !== undefined) filters.push(`d.key = ${bind(target.key)}`)
   if (target.type !== undefined) filters.push(`e.type = ${bind(target.type)}`)
   if (target.tenantId !== undefined) filters.push(`e.tenant_id = ${bind(target.tenantId)}`)
+  if (target.storedFromMs !== undefined) filters.push(`e.created_at >= ${fromMs(bind(target.storedFromMs))}`)
+  if (target.storedBeforeMs !== undefined)
+    filters.push(`e.created_at < ${fromMs(bind(target.storedBeforeMs))}`)
   if (filters.length > 0) return filters.join(' AND ')
-  throw new StoreError(
-    ERROR_CODES.conflict,
-    'An operation needs a target: ids, a destination, a type, a key or a tenant.',
-  )
+  throw new StoreError(ERROR_CODES.conflict, NO_TARGET)
 }
 
-const select = async (
+interface Choice {
+  readonly table: 'deliveries' | 'finished'
+  readonly condition: string
+  readonly order: string
+}
+
+/** What each operation may act on. */
+const CHOICES: Readonly<Record<OperationKind, (t: PostgresTables) => Choice>> = {
+  redrive: () => ({ table: 'deliveries', condition: `d.status = 3 AND ${ASIDE}`, order: 'd.seq' }),
+  replay: (t) => ({ table: 'finished', condition: replayable(t), order: 'd.id' }),
+  discard: () => ({ table: 'deliveries', condition: NOT_CLAIMED, order: 'd.seq' }),
+}
+
+/** The rows that an operation would change, in its order. */
+export const preview = async (
   db: PostgresDatabase,
   t: PostgresTables,
-  table: 'deliveries' | 'finished',
+  kind: OperationKind,
   target: OperationTarget,
-  condition: string,
-  order: string,
 ): Promise<readonly string[]> => {
+  const { table, condition, order } = CHOICES[kind](t)
   const params: SqlValue[] = [target.limit]
   const where = matching(target, params)
-  // Only filters on the event need the event.
-  const join =
-    target.type === undefined && target.tenantId === undefined
-      ? ''
-      : ` CROSS JOIN ${eventOf(t, 'd.event_id')}`
+  const join = asksForEvent(target) ? ` CROSS JOIN ${eventOf(t, 'd.event_id')}` : ''
   const sql = `SELECT d.id FROM ${t[table]} AS d${join} WHERE ${condition} AND ${where} ORDER BY ${order} LIMIT $1::int`
   return (await db.rows(sql, params)).map(([id]) => asText(id))
 }
@@ -108,7 +118,7 @@ export const redrive = async (
   act: OperatorAct,
   newId: () => string,
 ): Promise<number> => {
-  const ids = await select(db, t, 'deliveries', target, `d.status = 3 AND ${ASIDE}`, 'd.seq')
+  const ids = await preview(db, t, 'redrive', target)
   const params = [...auditParams('redrive', target, act), idList(ids), newIdsOf(ids, newId)]
   return countOf(await db.rows(REDRIVE(t), params))
 }
@@ -135,7 +145,7 @@ export const replay = async (
   act: OperatorAct,
   newId: () => string,
 ): Promise<number> => {
-  const ids = await select(db, t, 'finished', target, replayable(t), 'd.id')
+  const ids = await preview(db, t, 'replay', target)
   const params = [...auditParams('replay', target, act), idList(ids), newIdsOf(ids, newId)]
   const [, replayed] = await db.script([notWhileCleaning(t), { sql: REPLAY(t), params }])
   return countOf(replayed)
@@ -157,7 +167,7 @@ export const discard = async (
   target: OperationTarget,
   act: OperatorAct,
 ): Promise<number> => {
-  const ids = await select(db, t, 'deliveries', target, NOT_CLAIMED, 'd.seq')
+  const ids = await preview(db, t, 'discard', target)
   const [discarded] = await db.script([
     { sql: DISCARD(t), params: [...auditParams('discard', target, act), idList(ids)] },
     ...promoteNoted(t, PROMOTE_LIMIT),

@@ -1,6 +1,6 @@
 /** Destinations that exist, what they want to hear, and how far older publishers' events were made up for them. */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { LANES } from '../../../core/model/index.ts'
+import { changeSettings, LANES, readSettings } from '../../../core/model/index.ts'
 import type {
   DestinationDeclaration,
   DestinationSettings,
@@ -9,6 +9,7 @@ import type {
   RegistryState,
 } from '../../../core/spi/index.ts'
 import { changedDeclarations, patternPositions, registryState } from '../../sql/declarations.ts'
+import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { auditStatement } from './audit.ts'
@@ -19,6 +20,7 @@ import {
   asNumber,
   asNumberOrNull,
   asText,
+  asTextOrNull,
   eventOf,
   isTrue,
   NOW,
@@ -28,7 +30,7 @@ import {
 
 const LOAD = sqlText(
   (t) =>
-    `SELECT name, to_json(patterns), to_json(patterns_from::text[]), version, ${asMs('started_at')}, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
+    `SELECT name, to_json(patterns), to_json(patterns_from::text[]), version, ${asMs('started_at')}, paused, rate_per_second, settings FROM ${t.destinations} ORDER BY name`,
 )
 
 /** Declarations one after another, and none while unrouted events are expanded; readers are not kept waiting. */
@@ -56,17 +58,20 @@ const ADD_LANES = sqlText(
 ON CONFLICT (destination, lane) DO NOTHING`,
 )
 
+/** One operator at a time, because settings are changed here and not by the statement. */
+const SETTINGS = sqlText((t) => `SELECT settings FROM ${t.destinations} WHERE name = $1 FOR UPDATE`)
+
 const CONFIGURE = sqlText(
   (t) => `UPDATE ${t.destinations} SET paused = coalesce($1::boolean, paused),
-  rate_per_second = CASE WHEN $2::boolean THEN $3::float8 ELSE rate_per_second END
-WHERE name = $4 RETURNING 1`,
+  rate_per_second = CASE WHEN $2::boolean THEN $3::float8 ELSE rate_per_second END, settings = $4
+WHERE name = $5`,
 )
 
 const textsOf = (json: unknown): string[] => JSON.parse(asText(json)) as string[]
 
 const stateOf = (rows: readonly Row[]): RegistryState =>
   registryState(
-    rows.map(([name, patterns, from, version, startedAt, paused, rate]) => ({
+    rows.map(([name, patterns, from, version, startedAt, paused, rate, settings]) => ({
       name: asText(name),
       patterns: textsOf(patterns),
       patternsFrom: textsOf(from).map(BigInt),
@@ -74,6 +79,7 @@ const stateOf = (rows: readonly Row[]): RegistryState =>
       startedAtMs: asNumber(startedAt),
       paused: isTrue(paused),
       ratePerSecond: asNumberOrNull(rate),
+      settings: readSettings(asTextOrNull(settings)),
     })),
   )
 
@@ -113,24 +119,26 @@ export const configure = (
 ): Promise<void> =>
   db.transaction(async (session) => {
     const { paused, ratePerSecond } = change
-    const changed = await session.rows(CONFIGURE(t), [
+    const [found] = await session.rows(SETTINGS(t), [name])
+    if (found === undefined) {
+      throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
+    }
+    await session.rows(CONFIGURE(t), [
       paused === undefined ? null : String(paused),
       String(ratePerSecond !== undefined),
       ratePerSecond ?? null,
+      changeSettings(asTextOrNull(found[0]), change),
       name,
     ])
-    if (changed.length === 0) {
-      throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
-    }
     const { sql, params } = auditStatement(t, 'configure', { destination: name, ...change }, 1, act)
     await session.rows(sql, params)
   })
 
-/** Reconcilers of one destination go one after another, so that each sees what the other added. */
+/** Those who add to one destination go one after another, so that each sees what the other added. */
 const MINE = sqlText((t) => `SELECT 1 FROM ${t.destinations} WHERE name = $1 FOR UPDATE`)
 
 /** Whatever run there is of it already, the destination heard of the event. What is delayed elsewhere is delayed here, too. */
-const RECONCILE = sqlText(
+const ADD = sqlText(
   (
     t,
   ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)
@@ -141,6 +149,26 @@ WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND
   AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1)
 ON CONFLICT DO NOTHING RETURNING 1`,
 )
+
+/** The last of these statements answers with a row for each that the destination had not had yet. */
+export const addUnheard = (
+  t: PostgresTables,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+): readonly [SqlStatement, SqlStatement, SqlStatement] => {
+  const records = deliveries.map(({ id, eventId, lane, key, size }) => ({
+    id,
+    event: eventId,
+    lane,
+    key,
+    size,
+  }))
+  return [
+    notWhileCleaning(t),
+    { sql: MINE(t), params: [destination] },
+    { sql: ADD(t), params: [destination, JSON.stringify(records)] },
+  ]
+}
 
 const ADVANCE = sqlText(
   (t) => `UPDATE ${t.destinations} SET reconciled_to = greatest(reconciled_to, $1::bigint) WHERE name = $2`,
@@ -153,17 +181,8 @@ export const reconcile = async (
   deliveries: readonly ReconciledDelivery[],
   scannedTo: bigint,
 ): Promise<number> => {
-  const records = deliveries.map(({ id, eventId, lane, key, size }) => ({
-    id,
-    event: eventId,
-    lane,
-    key,
-    size,
-  }))
   const [, , added = []] = await db.script([
-    notWhileCleaning(t),
-    { sql: MINE(t), params: [destination] },
-    { sql: RECONCILE(t), params: [destination, JSON.stringify(records)] },
+    ...addUnheard(t, destination, deliveries),
     { sql: ADVANCE(t), params: [scannedTo, destination] },
   ])
   return added.length

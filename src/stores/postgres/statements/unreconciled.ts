@@ -38,21 +38,26 @@ const WRITERS = sqlText(
 )
 
 /**
- * Versions that occur below ours are found by hopping through the index, and of each only the first events
- * past the mark are looked at. Edits are for one destination alone; unrouted events are expanded with the
- * registry of that moment. Both are none of the reconciler's business.
+ * Edits are for one destination alone; unrouted events are expanded with the registry of that moment. Both are nobody's
+ * business here. $1 is the destination.
  */
-const SEARCH = sqlText(
-  (t) => `WITH RECURSIVE target AS (SELECT version, reconciled_to FROM ${t.destinations} WHERE name = $1),
-versions(v) AS (
+export const isUnheard = (t: PostgresTables): string => `e.replaces_id IS NULL
+  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN ($1, '${UNROUTED}'))
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1)`
+
+/** Versions that occur are found by hopping through the index; the last one is null. */
+export const versionsOf = (t: PostgresTables): string => `versions(v) AS (
   SELECT min(routes_version) FROM ${t.events}
   UNION ALL
   SELECT (SELECT min(routes_version) FROM ${t.events} WHERE routes_version > v) FROM versions WHERE v IS NOT NULL
-)
+)`
+
+/** Of each version below ours only the first events past the mark are looked at. */
+const SEARCH = sqlText(
+  (t) => `WITH RECURSIVE target AS (SELECT version, reconciled_to FROM ${t.destinations} WHERE name = $1),
+${versionsOf(t)}
 SELECT e.id, e.seq, e.type, e.key, e.size,
-  e.replaces_id IS NULL
-  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN ($1, '${UNROUTED}'))
-  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1)
+  ${isUnheard(t)}
 FROM target CROSS JOIN versions CROSS JOIN LATERAL (
   SELECT x.id, x.seq, x.type, x.key, x.size, x.replaces_id FROM ${t.events} AS x
   WHERE x.routes_version = versions.v AND x.seq > target.reconciled_to AND x.seq <= $3::bigint ORDER BY x.seq LIMIT $2::int
@@ -84,7 +89,7 @@ export class Unreconciled {
   }
 
   async find(destination: string, limit: number): Promise<ReconcileBatch> {
-    const upTo = await this.#settledUpTo()
+    const upTo = await this.settledUpTo()
     const [rows = [], [[mark] = []] = []] = await this.#db.snapshot([
       { sql: SEARCH(this.#tables), params: [destination, limit + 1, upTo] },
       { sql: MARK(this.#tables), params: [destination] },
@@ -106,7 +111,8 @@ export class Unreconciled {
     return { events, scannedTo: scannedTo < known ? known : scannedTo, more }
   }
 
-  async #settledUpTo(): Promise<bigint> {
+  /** Nothing appears at or below this position any more. */
+  async settledUpTo(): Promise<bigint> {
     const answers = await this.#db.script([
       { sql: DRAWN(this.#tables), params: [] },
       { sql: WRITERS(this.#tables), params: [] },

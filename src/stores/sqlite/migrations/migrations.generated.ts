@@ -206,4 +206,11 @@ SELECT
 FROM d LEFT JOIN "{prefix}events" e ON e.id = d.event_id;
 `,
   },
+  {
+    version: 2,
+    name: 'add_settings',
+    sql: `-- What operators set for a destination while it runs, as JSON. A process that does not know the column works without it.
+ALTER TABLE "{prefix}destinations" ADD COLUMN settings TEXT;
+`,
+  },
 ] as const

@@ -8,7 +8,13 @@ import {
   statusName,
   uuidToBytes,
 } from '../../../core/model/index.ts'
-import type { BlockedKey, DestinationCounts, EventDetail, WorkerView } from '../../../core/spi/index.ts'
+import type {
+  BlockedKey,
+  DestinationCounts,
+  EventDetail,
+  LaneView,
+  WorkerView,
+} from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { decodeView, viewSelect } from './delivery-view.ts'
@@ -161,4 +167,22 @@ export const workers = (c: SqliteConnection, t: Tables): readonly WorkerView[] =
     fenced: asNumber(row[4]) === 1,
     destinations: JSON.parse(asText(row[5])) as string[],
     lanes: asNumber(row[6]),
+  }))
+
+const LANES_OF = sqlText(
+  (t) => `SELECT l.destination, l.lane, l.worker_id, max(0, w.expires_at - ${NOW}) FROM ${t.lanes} AS l
+LEFT JOIN ${t.workers} AS w ON w.id = l.worker_id
+WHERE l.lane >= 0 AND (? IS NULL OR l.destination = ?) ORDER BY l.destination, l.lane`,
+)
+
+export const lanes = (
+  c: SqliteConnection,
+  t: Tables,
+  { destination }: { readonly destination?: string },
+): readonly LaneView[] =>
+  c.rows(LANES_OF(t), [destination ?? null, destination ?? null]).map((row) => ({
+    destination: asText(row[0]),
+    lane: asNumber(row[1]),
+    workerId: asTextOrNull(row[2]),
+    expiresInMs: row[3] === null ? null : asNumber(row[3]),
   }))

@@ -1,9 +1,10 @@
 /** What operators do: redrive, replay, discard, edit. Each in one transaction with its audit row. */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
 import { uuidToBytes, uuidToHex } from '../../../core/model/index.ts'
-import type { NewEvent, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
+import type { NewEvent, OperationKind, OperationTarget, OperatorAct } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlValue } from '../../sql/sql-executor.ts'
+import { asksForEvent, NO_TARGET } from '../../sql/targets.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { writeAudit } from './audit.ts'
 import { type KeyOf, promote } from './hold.ts'
@@ -25,29 +26,41 @@ const matching = (
   if (target.key !== undefined) filters.push(['d.key = ?', target.key])
   if (target.type !== undefined) filters.push(['e.type = ?', target.type])
   if (target.tenantId !== undefined) filters.push(['e.tenant_id = ?', target.tenantId])
+  if (target.storedFromMs !== undefined) filters.push(['e.created_at >= ?', target.storedFromMs])
+  if (target.storedBeforeMs !== undefined) filters.push(['e.created_at < ?', target.storedBeforeMs])
   if (filters.length === 0) {
-    throw new StoreError(
-      ERROR_CODES.conflict,
-      'An operation needs a target: ids, a destination, a type, a key or a tenant.',
-    )
+    throw new StoreError(ERROR_CODES.conflict, NO_TARGET)
   }
   return { where: filters.map(([text]) => text).join(' AND '), params: filters.map(([, value]) => value) }
 }
 
-const select = (
+interface Choice {
+  readonly table: 'deliveries' | 'finished'
+  readonly condition: string
+  readonly order: string
+}
+
+/** What each operation may act on. */
+const CHOICES: Readonly<Record<OperationKind, (t: Tables) => Choice>> = {
+  redrive: () => ({
+    table: 'deliveries',
+    condition: 'd.status = 3 AND d.status IN (2, 3, 5, 6)',
+    order: 'd.seq',
+  }),
+  replay: (t) => ({ table: 'finished', condition: replayable(t), order: 'd.id' }),
+  discard: () => ({ table: 'deliveries', condition: NOT_CLAIMED, order: 'd.seq' }),
+}
+
+/** The rows that an operation would change, in its order. */
+export const preview = (
   c: SqliteConnection,
   t: Tables,
-  table: 'deliveries' | 'finished',
+  kind: OperationKind,
   target: OperationTarget,
-  condition: string,
-  order: string,
 ): readonly string[] => {
+  const { table, condition, order } = CHOICES[kind](t)
   const { where, params } = matching(target)
-  // Only filters on the event need the event.
-  const join =
-    target.type === undefined && target.tenantId === undefined
-      ? ''
-      : ` JOIN ${t.events} AS e ON e.id = d.event_id`
+  const join = asksForEvent(target) ? ` JOIN ${t.events} AS e ON e.id = d.event_id` : ''
   const sql = `SELECT d.id FROM ${t[table]} AS d${join} WHERE ${condition} AND ${where} ORDER BY ${order} LIMIT ?`
   return c.rows(sql, [...params, target.limit]).map(([id]) => asId(id))
 }
@@ -80,7 +93,7 @@ export const redrive = (
   act: OperatorAct,
   newId: () => string,
 ): number => {
-  const ids = select(c, t, 'deliveries', target, 'd.status = 3 AND d.status IN (2, 3, 5, 6)', 'd.seq')
+  const ids = preview(c, t, 'redrive', target)
   if (ids.length > 0) {
     archiveDiscarded(c, t, idList(ids), 'redrive')
     c.rows(NEW_RUN(t), [pairs(ids, newId)])
@@ -109,7 +122,7 @@ export const replay = (
   act: OperatorAct,
   newId: () => string,
 ): number => {
-  const ids = select(c, t, 'finished', target, replayable(t), 'd.id')
+  const ids = preview(c, t, 'replay', target)
   if (ids.length > 0) c.rows(REPLAY(t), [pairs(ids, newId)])
   writeAudit(c, t, 'replay', target, ids.length, act)
   return ids.length
@@ -127,7 +140,7 @@ export const discard = (
   target: OperationTarget,
   act: OperatorAct,
 ): number => {
-  const ids = select(c, t, 'deliveries', target, NOT_CLAIMED, 'd.seq')
+  const ids = preview(c, t, 'discard', target)
   if (ids.length > 0) {
     const list = idList(ids)
     archiveDiscarded(c, t, list, 'discard')

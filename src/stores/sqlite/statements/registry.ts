@@ -1,6 +1,6 @@
 /** Destinations that exist, what they want to hear, and how far older publishers' events were made up for them. */
 import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
-import { LANES, UNROUTED, uuidToHex } from '../../../core/model/index.ts'
+import { changeSettings, LANES, readSettings, UNROUTED, uuidToHex } from '../../../core/model/index.ts'
 import type {
   DestinationDeclaration,
   DestinationSettings,
@@ -19,7 +19,7 @@ const VERSION = sqlText((t) => `SELECT coalesce(max(version), 0) FROM ${t.destin
 
 const LOAD = sqlText(
   (t) =>
-    `SELECT name, patterns, patterns_from, version, started_at, paused, rate_per_second FROM ${t.destinations} ORDER BY name`,
+    `SELECT name, patterns, patterns_from, version, started_at, paused, rate_per_second, settings FROM ${t.destinations} ORDER BY name`,
 )
 
 const LAST_SEQ = 'SELECT seq FROM sqlite_sequence WHERE name = ?'
@@ -40,11 +40,13 @@ ON CONFLICT (destination, lane) DO NOTHING`,
 
 const ALL_LANES = JSON.stringify(Array.from({ length: LANES }, (_, lane) => lane))
 
+const SETTINGS = sqlText((t) => `SELECT settings FROM ${t.destinations} WHERE name = ?`)
+
 const CONFIGURE = sqlText(
   (
     t,
-  ) => `UPDATE ${t.destinations} SET paused = coalesce(?, paused), rate_per_second = CASE WHEN ? THEN ? ELSE rate_per_second END
-WHERE name = ? RETURNING 1`,
+  ) => `UPDATE ${t.destinations} SET paused = coalesce(?, paused), rate_per_second = CASE WHEN ? THEN ? ELSE rate_per_second END, settings = ?
+WHERE name = ?`,
 )
 
 export const registryVersion = (c: SqliteConnection, t: Tables): number =>
@@ -54,7 +56,7 @@ const textsOf = (text: unknown): string[] => JSON.parse(asText(text)) as string[
 
 export const load = (c: SqliteConnection, t: Tables): RegistryState =>
   registryState(
-    c.rows(LOAD(t)).map(([name, patterns, from, version, startedAt, paused, rate]) => ({
+    c.rows(LOAD(t)).map(([name, patterns, from, version, startedAt, paused, rate, settings]) => ({
       name: asText(name),
       patterns: textsOf(patterns),
       patternsFrom: textsOf(from).map(BigInt),
@@ -62,6 +64,7 @@ export const load = (c: SqliteConnection, t: Tables): RegistryState =>
       startedAtMs: asNumber(startedAt),
       paused: asNumber(paused) === 1,
       ratePerSecond: rate === null ? null : asNumber(rate),
+      settings: readSettings(asTextOrNull(settings)),
     })),
   )
 
@@ -94,22 +97,31 @@ export const configure = (
   act: OperatorAct,
 ): void => {
   const { paused, ratePerSecond } = change
-  const changed = c.rows(CONFIGURE(t), [
+  const [found] = c.rows(SETTINGS(t), [name])
+  if (found === undefined) {
+    throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
+  }
+  c.rows(CONFIGURE(t), [
     paused === undefined ? null : Number(paused),
     Number(ratePerSecond !== undefined),
     ratePerSecond ?? null,
+    changeSettings(asTextOrNull(found[0]), change),
     name,
   ])
-  if (changed.length === 0) {
-    throw new StoreError(ERROR_CODES.notFound, `There is no destination "${name}".`, { destination: name })
-  }
   writeAudit(c, t, 'configure', { destination: name, ...change }, 1, act)
 }
 
 /**
+ * Edits are for one destination alone; unrouted events are expanded with the registry of that moment. Both are nobody's
+ * business here. Binds the destination twice.
+ */
+export const isUnheard = (t: Tables): string => `e.replaces_id IS NULL
+  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN (?, '${UNROUTED}'))
+  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ?)`
+
+/**
  * Versions that occur below ours are found by hopping through the index, and of each only the first events
- * past the mark are looked at. Edits are for one destination alone; unrouted events are expanded with the
- * registry of that moment. Both are none of the reconciler's business.
+ * past the mark are looked at.
  */
 const UNRECONCILED = sqlText(
   (t) => `WITH RECURSIVE target AS (SELECT version, reconciled_to FROM ${t.destinations} WHERE name = ?),
@@ -119,9 +131,7 @@ versions(v) AS (
   SELECT (SELECT min(routes_version) FROM ${t.events} WHERE routes_version > v) FROM versions WHERE v IS NOT NULL
 )
 SELECT e.id, e.seq, e.type, e.key, e.size,
-  e.replaces_id IS NULL
-  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN (?, '${UNROUTED}'))
-  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = ?)
+  ${isUnheard(t)}
 FROM target CROSS JOIN versions CROSS JOIN ${t.events} AS e ON e.seq IN (
   SELECT x.seq FROM ${t.events} AS x WHERE x.routes_version = versions.v AND x.seq > target.reconciled_to ORDER BY x.seq LIMIT ?)
 WHERE versions.v < target.version
@@ -155,7 +165,7 @@ export const findUnreconciled = (
  * Whatever run there is of it already, the destination heard of the event. What is delayed elsewhere is delayed
  * here, too.
  */
-const RECONCILE = sqlText(
+const ADD = sqlText(
   (
     t,
   ) => `INSERT INTO ${t.deliveries} (id, event_id, seq, destination, run, lane, key, status, available_at, size, created_at)
@@ -170,6 +180,18 @@ WHERE NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = n.event_
 ON CONFLICT DO NOTHING RETURNING 1`,
 )
 
+/** Those that the destination has not had yet; returns how many these were. */
+export const addUnheard = (
+  c: SqliteConnection,
+  t: Tables,
+  destination: string,
+  deliveries: readonly ReconciledDelivery[],
+): number => {
+  if (deliveries.length === 0) return 0
+  const list = deliveries.map((d) => [uuidToHex(d.id), uuidToHex(d.eventId), d.lane, d.key, d.size])
+  return c.rows(ADD(t), [destination, JSON.stringify(list), destination, destination]).length
+}
+
 const ADVANCE = sqlText(
   (t) => `UPDATE ${t.destinations} SET reconciled_to = max(reconciled_to, ?) WHERE name = ?`,
 )
@@ -181,11 +203,7 @@ export const reconcile = (
   deliveries: readonly ReconciledDelivery[],
   scannedTo: bigint,
 ): number => {
-  const list = deliveries.map((d) => [uuidToHex(d.id), uuidToHex(d.eventId), d.lane, d.key, d.size])
-  const added =
-    list.length === 0
-      ? []
-      : c.rows(RECONCILE(t), [destination, JSON.stringify(list), destination, destination])
+  const added = addUnheard(c, t, destination, deliveries)
   c.rows(ADVANCE(t), [scannedTo, destination])
-  return added.length
+  return added
 }

@@ -1,0 +1,66 @@
+/**
+ * The numbers of one destination that an operator may change while it runs. Dispatcher and poller read them anew each time,
+ * so a change needs no more than a nudge: what runs goes on, and what comes next goes by the new numbers.
+ */
+import { TUNED_NAMES, type TunedName, type TunedSettings } from '../model/settings.ts'
+import { type ResolvedDestination, type ResolvedOptions, sendable, TUNED_BOUNDS } from '../options.ts'
+
+type Numbers = Readonly<Record<TunedName, number>>
+
+export class Tuning {
+  readonly #destination: ResolvedDestination
+  readonly #idleMaxMs: number
+  readonly #own: Numbers
+  #now: Numbers
+
+  constructor(destination: ResolvedDestination, options: ResolvedOptions) {
+    this.#destination = destination
+    this.#idleMaxMs = options.pollIdleMaxMs
+    const { concurrency, batchSize } = destination
+    const { pollBatchSize, pollIntervalMs } = options
+    this.#own = { concurrency, batchSize, pollBatchSize, pollIntervalMs }
+    this.#now = this.#own
+  }
+
+  get concurrency(): number {
+    return this.#now.concurrency
+  }
+
+  get batchSize(): number {
+    return this.#now.batchSize
+  }
+
+  get pollBatchSize(): number {
+    return this.#now.pollBatchSize
+  }
+
+  get pollIntervalMs(): number {
+    return this.#now.pollIntervalMs
+  }
+
+  get pollIdleMaxMs(): number {
+    return Math.max(this.#idleMaxMs, this.#now.pollIntervalMs)
+  }
+
+  /** Deliveries that a process can have had under way when it ended, by its options or by what an operator set. */
+  get mostUnderWay(): number {
+    const most = (numbers: Numbers): number => numbers.concurrency * numbers.batchSize
+    return Math.max(most(this.#own), most(this.#now))
+  }
+
+  /** False when nothing changed. */
+  apply(settings: TunedSettings): boolean {
+    const before = this.#now
+    const entries = TUNED_NAMES.map((name) => [name, this.#valueOf(name, settings[name])])
+    this.#now = Object.fromEntries(entries) as Numbers
+    return TUNED_NAMES.some((name) => before[name] !== this.#now[name])
+  }
+
+  /** Another release may have other bounds: the nearest number that this one can work with. */
+  #valueOf(name: TunedName, given: number | undefined): number {
+    if (given === undefined) return this.#own[name]
+    const [lowest, highest] = TUNED_BOUNDS[name]
+    const value = Math.min(highest, Math.max(lowest, Math.round(given)))
+    return name === 'batchSize' ? sendable(this.#destination.to, value) : value
+  }
+}
