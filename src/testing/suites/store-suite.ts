@@ -4,6 +4,7 @@
  */
 
 import { runSuite } from './run-suite.ts'
+import { backfillTopic } from './store/backfill.ts'
 import { claimTopic } from './store/claim.ts'
 import { clockTopic } from './store/clock.ts'
 import { delaysTopic } from './store/delays.ts'
@@ -20,6 +21,7 @@ import { registryTopic } from './store/registry.ts'
 import { schemaTopic } from './store/schema.ts'
 import { settleTopic } from './store/settle.ts'
 import { suspectsTopic } from './store/suspects.ts'
+import { targetsTopic } from './store/targets.ts'
 import { transactionsTopic } from './store/transactions.ts'
 import { unroutedTopic } from './store/unrouted.ts'
 import { StoreFixture, type Topic } from './store-fixture.ts'
@@ -42,6 +44,8 @@ const TOPICS: readonly Topic[] = [
   registryTopic,
   inspectionTopic,
   operationsTopic,
+  targetsTopic,
+  backfillTopic,
   maintenanceTopic,
   clockTopic,
 ]

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { DELIVERY_STATUS, type DeliveryStatus } from '../../../core/model/index.ts'
+import { DELIVERY_STATUS, type DeliveryStatus, LANES } from '../../../core/model/index.ts'
 import type { DeliveryQuery } from '../../../core/spi/index.ts'
 import { idsOf, LONG_MS, OPERATOR, rejectsWithCode, type StoreFixture, type Topic } from '../store-fixture.ts'
 
@@ -270,6 +270,27 @@ export const inspectionTopic: Topic = {
       assert.ok(Number.isFinite(startedAtMs))
       assert.ok(expiresInMs > 0 && expiresInMs <= 60_000)
       assert.equal(views.get(fenced.id)?.fenced, true)
+    },
+
+    'lanes are shown with who has them and until when': async (t) => {
+      await t.declare('alpha', 'beta')
+      const me = await t.worker({ leaseMs: 60_000 })
+      const taken = await t.store.lanes.take(me.id, 'alpha', 6)
+      const all = await t.store.inspection.lanes({})
+      assert.equal(all.length, 2 * LANES)
+      const lanes = await t.store.inspection.lanes({ destination: 'alpha' })
+      assert.deepEqual(
+        lanes.map(({ destination, lane }) => [destination, lane]),
+        Array.from({ length: LANES }, (_, lane) => ['alpha', lane]),
+      )
+      const mine = lanes.filter(({ workerId }) => workerId === me.id)
+      assert.deepEqual(
+        mine.map(({ lane }) => lane),
+        taken.map(({ lane }) => lane).sort((a, b) => a - b),
+      )
+      for (const { expiresInMs } of mine) assert.ok(expiresInMs! > 0 && expiresInMs! <= 60_000)
+      const free = lanes.find(({ workerId }) => workerId === null)
+      assert.equal(free!.expiresInMs, null)
     },
 
     'the audit is listed newest first, up to the limit': async (t) => {

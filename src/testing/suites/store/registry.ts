@@ -108,6 +108,37 @@ export const registryTopic: Topic = {
       )
     },
 
+    'what an operator tunes is kept by name; null takes it back, what is not named stays': async (t) => {
+      await t.declare('alpha', 'beta')
+      const settingsOf = async (name: string) =>
+        (await t.store.registry.load()).destinations.find((one) => one.name === name)!.settings
+      assert.deepEqual(await settingsOf('alpha'), {})
+      await t.store.registry.configure('alpha', { concurrency: 8, pollIntervalMs: 50 }, OPERATOR)
+      await t.store.registry.configure('alpha', { batchSize: 7, paused: true }, OPERATOR)
+      assert.deepEqual(await settingsOf('alpha'), { concurrency: 8, pollIntervalMs: 50, batchSize: 7 })
+      await t.store.registry.configure('alpha', { concurrency: null, pollBatchSize: 9 }, OPERATOR)
+      await t.store.registry.configure('alpha', { ratePerSecond: 1 }, OPERATOR)
+      const left = { pollIntervalMs: 50, batchSize: 7, pollBatchSize: 9 }
+      assert.deepEqual(await settingsOf('alpha'), left)
+      await t.store.registry.declare([{ name: 'alpha', patterns: ['other.*'] }])
+      assert.deepEqual(await settingsOf('alpha'), left)
+      assert.deepEqual(await settingsOf('beta'), {})
+      const [, tuned] = await t.store.inspection.audit({ limit: 2 })
+      assert.deepEqual(JSON.parse(tuned!.target), {
+        destination: 'alpha',
+        concurrency: null,
+        pollBatchSize: 9,
+      })
+    },
+
+    'operators who tune at the same time do not undo each other': async (t) => {
+      await t.declare('alpha')
+      const changes = [{ concurrency: 2 }, { batchSize: 3 }, { pollBatchSize: 4 }, { pollIntervalMs: 50 }]
+      await Promise.all(changes.map((change) => t.store.registry.configure('alpha', change, OPERATOR)))
+      const [alpha] = (await t.store.registry.load()).destinations
+      assert.deepEqual(alpha!.settings, Object.assign({}, ...changes))
+    },
+
     'declaring again does not undo an operator': async (t) => {
       await t.declare('alpha')
       await t.store.registry.configure('alpha', { paused: true }, OPERATOR)
