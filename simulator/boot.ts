@@ -14,7 +14,7 @@ import { intercept } from './intercept.ts'
 import type { Ledger } from './ledger.ts'
 import { networkLayer } from './network.ts'
 import { Observer } from './observer.ts'
-import type { DestinationPlan, ProcessPlan } from './plan.ts'
+import { type DestinationPlan, mostAtOnce, type ProcessPlan } from './plan.ts'
 import type { Random } from './random.ts'
 import type { Owner } from './scheduler.ts'
 import type { Sinks } from './sinks.ts'
@@ -200,7 +200,7 @@ export class Boot implements Owner {
         // What was under way and could not be sent is put back, whether or not there is room.
         const { concurrency = 1, maxBatch = 1 } =
           this.#destinations.find(({ name }) => name === destination) ?? {}
-        const back = concurrency * maxBatch
+        const back = mostAtOnce(world.plan, { concurrency }) * maxBatch
         if (hot <= settings.hotQueueCapacity + back && cold <= settings.coldQueueCapacity + back) return
         world.violate(
           '8 bounds',

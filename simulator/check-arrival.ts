@@ -27,9 +27,10 @@ export const judgeArrival = (
   return journey
 }
 
-/** What was stored before a destination was declared is not its business, however late somebody looks. */
+/** What was stored before a destination was declared is not its business, unless an operator wants it to be. */
 const judgeHistory = (world: World, ledger: Ledger, destination: string, fact: Fact): void => {
-  if (ledger.runs(fact.n, destination)[0]?.reconciled !== true) return
+  const [first] = ledger.runs(fact.n, destination)
+  if (first?.reconciled !== true || first.backfilled) return
   const declared = world.truth.firstDeclaredAt.get(destination) ?? new Map<string, number>()
   const known = [...declared].some(
     ([pattern, step]) => matches(pattern, fact.type) && step <= (fact.storedAt ?? 0),

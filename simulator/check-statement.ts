@@ -22,7 +22,9 @@ const workerOf = (name: string, [first]: readonly unknown[]): string | null => {
   return WORKER_INSIDE.has(name) ? (first as { readonly workerId: string }).workerId : null
 }
 
-const isOperators = (name: string): boolean => name.startsWith('operations.') || name === 'registry.configure'
+/** A preview only looks. */
+const isOperators = (name: string): boolean =>
+  (name.startsWith('operations.') && name !== 'operations.preview') || name === 'registry.configure'
 
 export const judgeStatement = async (
   world: World,

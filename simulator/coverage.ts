@@ -61,6 +61,7 @@ export const PATHS = [
   'replayed',
   'discarded',
   'edited',
+  'backfilled',
   'cleanedUp',
   'stoppedClean',
   'stoppedUnclean',
@@ -117,6 +118,7 @@ const METERS: Readonly<Record<string, Meter>> = {
   'operations.replay': counted('replayed'),
   'operations.discard': counted('discarded'),
   'operations.edit': (world) => world.count('edited'),
+  'operations.backfill': counted('backfilled'),
   'maintenance.cleanup': (world, _request, result) => {
     const { done, discarded, dead, events } = result as CleanupResult
     world.count('cleanedUp', done + discarded + dead + events)

@@ -4,6 +4,7 @@
  */
 import type { DeliveryStatus } from '../src/core/model/delivery.ts'
 import type { DeliveryRow } from '../src/stores/memory/rows.ts'
+import { isOwed } from './check-arrival.ts'
 import { numberOf } from './truth.ts'
 import type { World } from './world.ts'
 
@@ -16,7 +17,9 @@ export interface RowHistory {
   readonly run: number
   readonly key: string | null
   readonly seq: bigint
+  /** Added when it was stored already: by the reconciler, or by an operator. It has no order against live ones. */
   readonly reconciled: boolean
+  readonly backfilled: boolean
   status: DeliveryStatus
   attempts: number
   token: string | null
@@ -28,6 +31,8 @@ export interface RowHistory {
   removed: boolean
 }
 
+const BACKFILL = 'operations.backfill'
+
 const INSERTERS: ReadonlySet<string> = new Set([
   'commit',
   'queue.expand',
@@ -35,6 +40,7 @@ const INSERTERS: ReadonlySet<string> = new Set([
   'operations.redrive',
   'operations.replay',
   'operations.edit',
+  BACKFILL,
 ])
 
 export class Ledger {
@@ -91,7 +97,8 @@ export class Ledger {
       run,
       key,
       seq,
-      reconciled: statement === 'registry.reconcile',
+      reconciled: statement === 'registry.reconcile' || statement === BACKFILL,
+      backfilled: statement === BACKFILL,
       status,
       attempts,
       token,
@@ -105,18 +112,31 @@ export class Ledger {
     const journey = `${n} ${destination}`
     const runs = this.#byJourney.get(journey)
     // Also when cleanup has removed it meanwhile: it stays behind the reconciler, which would take it for missed.
-    if (runs?.some((other) => other.eventId === eventId && other.run === run)) {
+    // Of what an operator added nothing is remembered when it is cleaned up, so he may do it again.
+    const twice = runs?.some(
+      (other) => other.eventId === eventId && other.run === run && !(other.backfilled && other.removed),
+    )
+    if (twice)
       world.violate('7 finished is final', `run ${run} of e${n} for ${destination} exists twice`, [n])
-    }
+    if (statement === BACKFILL) this.#judgeBackfill(n, destination)
     if (runs === undefined) this.#byJourney.set(journey, [known])
     else runs.push(known)
-    const again = run > 1 || statement === 'operations.edit'
+    const again = run > 1 || statement === 'operations.edit' || statement === BACKFILL
     if (!INSERTERS.has(statement) || again !== statement.startsWith('operations.')) {
       world.violate('7 finished is final', `${statement} made run ${run} of e${n} for ${destination}`, [n])
     }
     world.note(who, `${statement}: e${n} for ${destination} is ${status}${run > 1 ? `, run ${run}` : ''}`, [
       n,
     ])
+  }
+
+  /** What the destination hears by itself is not an operator's to add, however late it comes. */
+  #judgeBackfill(n: number, destination: string): void {
+    const world = this.#world
+    const fact = world.truth.facts.get(n)
+    const stored = fact !== undefined && fact.committedAt !== null
+    if (stored && !isOwed(world, fact, destination)) return
+    world.violate('2 no ghost', `e${n} was back-filled for ${destination}, which hears it anyway`, [n])
   }
 
   #changed(known: RowHistory, row: DeliveryRow, statement: string, who: string): void {

@@ -2,7 +2,8 @@
 import type { DeliveryRow } from '../src/stores/memory/rows.ts'
 import { Boot } from './boot.ts'
 import type { Ledger } from './ledger.ts'
-import type { Fault, ProcessPlan } from './plan.ts'
+import { type Fault, MOST_TUNED, type ProcessPlan } from './plan.ts'
+import type { Random } from './random.ts'
 import type { Sinks } from './sinks.ts'
 import { numberOf } from './truth.ts'
 import { EPOCH_MS, type World } from './world.ts'
@@ -18,6 +19,7 @@ export class Nemesis {
   readonly #world: World
   readonly #ledger: Ledger
   readonly #sinks: Sinks
+  readonly #acts: Random
   readonly #lives = new Map<string, number>()
   /** What operators have asked for and not heard of, by whom they asked. */
   readonly #asked = new Set<{ readonly desk: Boot }>()
@@ -26,6 +28,7 @@ export class Nemesis {
     this.#world = world
     this.#ledger = ledger
     this.#sinks = sinks
+    this.#acts = world.stream('acts')
   }
 
   get usable(): Boot[] {
@@ -95,6 +98,14 @@ export class Nemesis {
     return true
   }
 
+  /** By chance of its own, so that histories without this fault are as they were before there was such a fault. */
+  #happensApart(fault: 'tune' | 'backfill'): boolean {
+    const rate = this.#world.plan.faults[fault]
+    if (rate === 0 || !this.#acts.chance(rate * TICK_MS)) return false
+    this.#world.count(fault)
+    return true
+  }
+
   #disturb(): void {
     const world = this.#world
     const { nemesis, plan } = world
@@ -157,6 +168,8 @@ export class Nemesis {
         this.#act(desk, 'resume', () => operator.resume(target.destination)),
       )
     }
+    if (this.#happensApart('tune')) this.#tune(desk)
+    if (this.#happensApart('backfill')) this.#backfill(desk)
     if (this.#happens('cleanup')) {
       const before = new Date(this.#wallOf(desk) - nemesis.between(0, 5_000))
       this.#act(desk, 'cleanup', () => operator.cleanup({ before, limit: 50 }))
@@ -169,6 +182,38 @@ export class Nemesis {
     if (dead === undefined) return
     const n = numberOf(this.#world.database.events.get(dead.eventId)?.record.data ?? '')
     this.#act(desk, 'edit', () => desk.outbox.operator.edit(dead.id, { payload: { n, edited: true } }))
+  }
+
+  #tune(desk: Boot): void {
+    const acts = this.#acts
+    const settings = acts.pick([
+      { concurrency: acts.pick([1, 3, MOST_TUNED.concurrency, null]) },
+      { batchSize: acts.pick([1, 2, null]) },
+      { pollBatchSize: acts.pick([1, 3, 100, null]) },
+      { pollIntervalMs: acts.pick([10, 200, MOST_TUNED.pollIntervalMs, null]) },
+      { concurrency: null, batchSize: null, pollBatchSize: null, pollIntervalMs: null },
+    ])
+    const { name } = acts.pick(this.#world.plan.destinations)
+    this.#act(desk, `tune ${JSON.stringify(settings)} of ${name}`, () =>
+      desk.outbox.operator.tune(name, settings),
+    )
+  }
+
+  /** Somebody who looks first: a destination that is younger than something, if there is one. */
+  #backfill(desk: Boot): void {
+    const acts = this.#acts
+    const younger = [...this.#world.database.registry.values()].filter(({ patternsFrom }) =>
+      patternsFrom.some((from) => from > 0n),
+    )
+    const some: readonly { readonly name: string }[] =
+      younger.length > 0 ? younger : this.#world.plan.destinations
+    const { name } = acts.pick(some)
+    const options = {
+      since: new Date(acts.chance(0.5) ? 0 : this.#wallOf(desk) - acts.between(0, 10_000)),
+      ratePerSecond: acts.pick([5, 100, 10_000]),
+      limit: acts.pick([3, 1_000]),
+    }
+    this.#act(desk, `backfill of ${name}`, () => desk.outbox.operator.backfill(name, options))
   }
 
   #pickDead(): DeliveryRow | undefined {

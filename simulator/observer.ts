@@ -34,6 +34,7 @@ const CHANGES: ReadonlySet<string> = new Set([
   'operations.replay',
   'operations.discard',
   'operations.edit',
+  'operations.backfill',
   'maintenance.cleanup',
 ])
 

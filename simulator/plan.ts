@@ -34,6 +34,8 @@ export const FAULTS = [
   'edit',
   'operatorPause',
   'cleanup',
+  'tune',
+  'backfill',
 ] as const
 
 export type Fault = (typeof FAULTS)[number]
@@ -135,7 +137,18 @@ const STRONGEST: Readonly<Record<Fault, number>> = {
   edit: 1 / 5_000,
   operatorPause: 1 / 10_000,
   cleanup: 1 / 6_000,
+  tune: 1 / 4_000,
+  backfill: 1 / 4_000,
 }
+
+/** What an operator may ask for, at most. */
+export const MOST_TUNED = { concurrency: 6, pollIntervalMs: 500 } as const
+
+/** Batches that may be under way at once, whatever an operator said. */
+export const mostAtOnce = (
+  { faults }: Plan,
+  { concurrency }: Pick<DestinationPlan, 'concurrency'>,
+): number => (faults.tune > 0 ? Math.max(concurrency, MOST_TUNED.concurrency) : concurrency)
 
 export const createPlan = (seed: number): Plan => {
   const random = new Random(seed, 'plan')

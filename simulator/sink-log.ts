@@ -3,7 +3,7 @@ import { QUARANTINE_AFTER } from '../src/core/flow/admission.ts'
 import type { Boot } from './boot.ts'
 import { judgeArrival } from './check-arrival.ts'
 import type { Ledger } from './ledger.ts'
-import type { DestinationPlan } from './plan.ts'
+import { type DestinationPlan, mostAtOnce } from './plan.ts'
 import type { Receipt } from './truth.ts'
 import type { World } from './world.ts'
 
@@ -133,7 +133,7 @@ export class SinkLog {
   checkBounds(boot: Boot, plan: DestinationPlan, parcels: readonly Parcel[], running: number): void {
     // A send that its sender gave up waiting for is still running here.
     const { sinkStalls, pause } = this.#world.plan.faults
-    if (running > plan.concurrency && sinkStalls === 0 && pause === 0) {
+    if (running > mostAtOnce(this.#world.plan, plan) && sinkStalls === 0 && pause === 0) {
       this.#world.violate('8 bounds', `${boot.name} sends ${running} batches to ${plan.name} at once`)
     }
     if (parcels.length > plan.maxBatch) {
