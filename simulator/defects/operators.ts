@@ -65,6 +65,20 @@ export const OPERATORS: readonly Defect[] = [
       }),
   },
   {
+    name: 'backfill-doubles',
+    says: 'a back-fill adds every event twice',
+    database: ({ database }) =>
+      changing({
+        'operations.backfill': async (args, next) => {
+          const known = new Set(database.deliveries.keys())
+          const count = await next(args)
+          const added = [...database.deliveries.values()].filter(({ id }) => !known.has(id))
+          for (const row of added) database.insertRow({ ...row, id: [...row.id].reverse().join('') })
+          return count
+        },
+      }),
+  },
+  {
     name: 'no-audit',
     says: 'what operators do is not written down',
     database: ({ database }) =>

@@ -46,6 +46,8 @@ describe('an operator’s target', () => {
     [{ destination: 'd', limit: 0 }, 'limit must be a whole number'],
     [{ destination: 'd', limit: 'all' }, 'limit must be a whole number'],
     [{ destination: 'd', limit: null }, 'limit must be a whole number'],
+    [{ since: '2026-01-01' }, 'since must be a valid Date'],
+    [{ destination: 'd', until: new Date('x') }, 'until must be a valid Date'],
   ])('is refused when it is %j', async (target, text) => {
     await using made = createTestOutbox()
     await expect(made.outbox.operator.redrive(target as never)).rejects.toThrow(refused(text))
@@ -80,6 +82,46 @@ describe('other acts of an operator', () => {
     await expect(made.outbox.operator.cleanup(options as never)).rejects.toThrow(refused(text))
   })
 
+  it.each([
+    [{}, 'names nothing to change'],
+    [{ concurrency: undefined }, 'names nothing to change'],
+    [null, 'tune must be an object'],
+    [{ concurency: 1 }, 'did you mean "concurrency"?'],
+    [{ paused: true }, 'tune does not know "paused"'],
+    [{ concurrency: 0 }, 'concurrency must be a whole number from 1 to 1000'],
+    [{ concurrency: 1_001 }, 'concurrency must be a whole number from 1 to 1000'],
+    [{ concurrency: '8' }, 'concurrency must be a whole number'],
+    [{ batchSize: 10_001 }, 'batchSize must be a whole number from 1 to 10000'],
+    [{ pollBatchSize: 0.5 }, 'pollBatchSize must be a whole number from 1 to 10000'],
+    [{ pollIntervalMs: 9 }, 'pollIntervalMs must be a whole number from 10 to 3600000'],
+    [{ ratePerSecond: 0 }, 'ratePerSecond must be a number from 0.001'],
+  ])('tune(%j) is refused', async (settings, text) => {
+    await using made = createTestOutbox({ destinations: { d: { events: ['*'] } } })
+    await made.outbox.start()
+    await expect(made.outbox.operator.tune('d', settings as never)).rejects.toThrow(refused(text))
+    expect(await made.outbox.inspect.audit()).toEqual([])
+  })
+
+  const since = new Date(0)
+  it.each([
+    [{}, 'since must be a valid Date'],
+    [null, 'backfill must be an object'],
+    [{ since: 0 }, 'since must be a valid Date'],
+    [{ since, until: 'now' }, 'until must be a valid Date'],
+    [{ since, types: [] }, 'types must be a list'],
+    [{ since, types: ['a.*.b'] }, 'An event pattern may have'],
+    [{ since, types: ['other'] }, '"other" is not among what "d" hears: t.*'],
+    [{ since, ratePerSecond: 0 }, 'ratePerSecond must be a number'],
+    [{ since, limit: 0 }, 'limit must be a whole number'],
+    [{ since, onProgress: 1 }, 'onProgress must be a function'],
+    [{ since, signal: {} }, 'signal must be the signal of an AbortController'],
+    [{ since, form: 1 }, 'backfill does not know "form"'],
+  ])('backfill(%j) is refused', async (options, text) => {
+    await using made = createTestOutbox({ destinations: { d: { events: ['t.*'] } } })
+    await made.outbox.start()
+    await expect(made.outbox.operator.backfill('d', options as never)).rejects.toThrow(refused(text))
+  })
+
   it('are refused when who and why, or the destination, cannot be recorded', async () => {
     await using made = createTestOutbox({ destinations: { d: { events: ['*'] } } })
     const { operator } = made.outbox
@@ -87,5 +129,8 @@ describe('other acts of an operator', () => {
     await expect(operator.pause('d', { reason: 5 } as never)).rejects.toThrow(refused('reason must be text'))
     await expect(operator.pause(5 as never)).rejects.toThrow(refused('destination must be text'))
     await expect(operator.discard({ destination: 'd' }, 'alice' as never)).rejects.toThrow(refused('act'))
+    const paced = (act: object) => operator.discard({ destination: 'd' }, act)
+    await expect(paced({ dryRun: 'yes' })).rejects.toThrow(refused('dryRun must be true or false'))
+    await expect(paced({ ratePerSecond: -1 })).rejects.toThrow(refused('ratePerSecond must be a number'))
   })
 })
