@@ -73,7 +73,7 @@ describeTool('Drizzle', ['postgres', 'mariadb', 'sqlite'], async (database, fold
   const hasView = database.name !== 'sqlite'
   if (!hasView) {
     const text = readFileSync(script, 'utf8')
-    writeFileSync(script, text.replace('({ to: 1 })', '({ to: 1, view: false })'))
+    writeFileSync(script, text.replace(/\(\{ to: (\d+) \}\)/, '({ to: $1, view: false })'))
   }
   const config = readFileSync(await fileOfPage(folder, 'drizzle.config.ts', database), 'utf8')
   const dialect = database.storeName === 'postgres' ? 'postgresql' : database.storeName

@@ -160,6 +160,16 @@ describe.each(SERVERS)('%s: the schema', (server) => {
     expect((await rowsOf(world.hand, `SELECT status FROM ${world.table('all')}`)).length).toBe(1)
   })
 
+  it('is completed when a column was added and not recorded', async () => {
+    const { schema, registry } = world.t.store
+    await world.hand.query(`DELETE FROM ${world.table('migrations')} WHERE version = 2`)
+    const { current, latest } = await schema.migrate()
+    expect(current).toBe(latest)
+    await world.t.declare('alpha')
+    await registry.configure('alpha', { concurrency: 2 }, { actor: 'ops', reason: null })
+    expect((await registry.load()).destinations[0]?.settings).toEqual({ concurrency: 2 })
+  })
+
   it('is refused when a newer library has migrated it', async () => {
     const { schema } = world.t.store
     const { latest } = await schema.status()

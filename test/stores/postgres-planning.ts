@@ -26,6 +26,8 @@ export const OPERATIONS = [
   'a page of everything',
   'the event of a delivery',
   'a step of cleaning',
+  'a position',
+  'a step of a back-fill',
 ] as const
 
 export type Operation = (typeof OPERATIONS)[number]
@@ -163,7 +165,7 @@ export class Planning {
 
   async run(operation: Operation, filled: Filled): Promise<unknown> {
     const { t } = this
-    const { queue, inspection, maintenance } = this.#store
+    const { queue, inspection, maintenance, registry } = this.#store
     const workerId = filled.worker
     switch (operation) {
       case 'a read with a sweep':
@@ -195,6 +197,15 @@ export class Planning {
           doneOlderThanMs: 3_600_000_000,
           deadOlderThanMs: 3_600_000_000,
           dedupOlderThanMs: 3_600_000_000,
+          limit: 100,
+        })
+      case 'a position':
+        return await registry.eventFrom(filled.middleSeq)
+      case 'a step of a back-fill':
+        return await registry.findUnheard({
+          destination: 'beta',
+          after: 0n,
+          upTo: filled.middleSeq,
           limit: 100,
         })
     }
