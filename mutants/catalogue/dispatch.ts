@@ -22,8 +22,8 @@ export const DISPATCH: readonly Mutant[] = [
   {
     name: 'older-answer-of-the-registry-adopted',
     file: 'src/core/flow/routes.ts',
-    find: 'if (look < this.#answered) return state',
-    replace: '',
+    find: 'const answer = this.#last.then(ask).then((state) => {',
+    replace: 'const answer = ask().then((state) => {',
     breaks: 'an answer that was overtaken does not end a pause',
     hunters: ['src/core/flow/routes.test.ts'],
   },

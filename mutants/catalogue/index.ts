@@ -4,12 +4,14 @@ import { DISPATCH } from './dispatch.ts'
 import { EMBEDDED_STORES } from './embedded-stores.ts'
 import { LANES_AND_READS } from './lanes-and-reads.ts'
 import { NETWORK_STORES } from './network-stores.ts'
+import { OPERATORS } from './operators.ts'
 import { PUBLISH } from './publish.ts'
 
 export const MUTANTS: readonly Mutant[] = [
   ...PUBLISH,
   ...LANES_AND_READS,
   ...DISPATCH,
+  ...OPERATORS,
   ...EMBEDDED_STORES,
   ...NETWORK_STORES,
 ]
