@@ -145,23 +145,29 @@ describe.each(KINDS)('a back-fill on %s', (kind) => {
   it('never sends again what the destination heard live and cleanup has forgotten', async () => {
     await using world = new World(kind)
     const [broker, keeper] = [recordingDestination(), recordingDestination()]
-    const outbox = world.outbox({
-      destinations: {
-        broker: { to: broker, events: ['order.*'] },
-        keeper: { to: keeper, events: ['*'], paused: true },
-      },
-    })
-    await outbox.start()
-    await publish(outbox, [1, 2])
+    const released = (...events: string[]) =>
+      world.outbox({
+        destinations: { broker: { to: broker, events }, keeper: { to: keeper, events: ['*'], paused: true } },
+      })
+    const before = released('order.*')
+    await before.start()
+    await publish(before, [1, 2])
+    await publish(before, [3], { type: 'user.created' })
     await world.until(() => broker.accepted.length === 2)
-    await outbox.processOnce()
-    await outbox.operator.cleanup({ before: new Date(Date.now() + 60_000) })
-    const { deliveries } = await outbox.inspect.list({ destination: 'broker' })
-    expect(deliveries).toEqual([])
+    await before.processOnce()
+    await before.operator.cleanup({ before: new Date(Date.now() + 60_000) })
+    expect((await before.inspect.list({ destination: 'broker' })).deliveries).toEqual([])
+    await before.close()
+    // A new pattern makes the destination younger than its first events, and these it has heard all the same.
+    const outbox = released('order.*', 'user.*')
+    await outbox.start()
     expect(await outbox.operator.backfill('broker', { since: EPOCH })).toMatchObject({
-      added: 0,
+      scanned: 3,
+      added: 1,
       complete: true,
     })
+    await world.until(() => broker.accepted.length === 3)
+    expect(numbersAt(broker).sort()).toEqual([1, 2, 3])
   })
 })
 

@@ -85,6 +85,7 @@ describe('an act at a pace', () => {
     await t.advance(60_000)
     expect(await replayed).toBe(6)
     expect(broker.accepted).toHaveLength(12)
+    expect(broker.accepted.map(({ run }) => run).sort()).toEqual([...Array(6).fill(1), ...Array(6).fill(2)])
     expect(told).toEqual([
       [2, 6],
       [4, 6],

@@ -12,7 +12,7 @@ import type { ReconcileBatch } from '../../../core/spi/index.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { lastSeq } from './registry.ts'
-import { asBigInt, asNumber, asText, asTextOrNull, isTrue, sqlText } from './sql-text.ts'
+import { asBigInt, asNumber, asText, asTextOrNull, existsBy, isTrue, sqlText } from './sql-text.ts'
 
 /**
  * Not while a declaration is under way: it has chosen the position from which its patterns count, and the search would
@@ -39,11 +39,12 @@ const WRITERS = sqlText(
 
 /**
  * Edits are for one destination alone; unrouted events are expanded with the registry of that moment. Both are nobody's
- * business here. $1 is the destination.
+ * business here. $1 is the destination. Not with EXISTS: in this place the planner would read both tables from end to end
+ * into a hash instead of looking each event up.
  */
 export const isUnheard = (t: PostgresTables): string => `e.replaces_id IS NULL
-  AND NOT EXISTS (SELECT 1 FROM ${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN ($1, '${UNROUTED}'))
-  AND NOT EXISTS (SELECT 1 FROM ${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1)`
+  AND NOT ${existsBy('d.event_id, d.destination, d.run', `${t.deliveries} AS d WHERE d.event_id = e.id AND d.destination IN ($1, '${UNROUTED}')`)}
+  AND NOT ${existsBy('f.event_id, f.destination, f.run', `${t.finished} AS f WHERE f.event_id = e.id AND f.destination = $1`)}`
 
 /** Versions that occur are found by hopping through the index; the last one is null. */
 export const versionsOf = (t: PostgresTables): string => `versions(v) AS (
