@@ -51,7 +51,7 @@ export interface Backfilled {
   readonly warnings: readonly string[]
 }
 
-export interface BackfillParts {
+interface BackfillParts {
   readonly store: Store
   readonly runtime: Runtime
   readonly newId: () => string
