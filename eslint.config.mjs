@@ -77,7 +77,7 @@ export default tseslint.config(
           patterns: [
             {
               // Everything of Node's but what has neither time, chance nor I/O in it.
-              regex: '^node:(?!async_hooks$|buffer$|util$|util/types$)',
+              regex: '^node:(?!async_hooks$|buffer$|diagnostics_channel$|util$|util/types$)',
               message: why,
             },
           ],

@@ -133,6 +133,9 @@ export const singAlong = async (store: AnyStore, corrupt?: (id: string) => Promi
   )
   await traced.close()
   expect(deliveries.some(({ lastError }) => lastError?.includes('postgres://shop:***@db'))).toBe(true)
+  const damaged = deliveries.filter((one) => one.type === 'order.corrupt' || one.type === '')
+  const failed = damaged.some(({ destination, lastError }) => destination === 'good' && lastError !== null)
+  expect(failed).toBe(corrupt !== undefined)
   errors.push(inspect({ deliveries, counts, workers, audit }, { depth: 10, maxArrayLength: null }))
   return { logs, metrics: metrics.text(), spans, errors }
 }
