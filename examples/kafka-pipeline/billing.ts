@@ -52,5 +52,6 @@ export const consume = async (handle: (message: Message) => Promise<'more' | 'en
     await message.commit()
     if (answer === 'enough') break
   }
-  await consumer.close(true)
+  await stream.close()
+  await consumer.close()
 }

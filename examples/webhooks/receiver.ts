@@ -1,7 +1,7 @@
 /** What a customer runs: it knows its secret and the standard, and nothing of Posthaste. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type IncomingHttpHeaders } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** Older ones may be repetitions by somebody who listened in. */
@@ -30,14 +30,15 @@ export const startReceiver = async () => {
   const secrets = new Map<string, string>()
   const asked = new Map<string, number>()
   const seen = new Set<string>()
-  const server = createServer(async (request, response) => {
+  /** Gives the status to answer with. */
+  const receive = async (request: IncomingMessage): Promise<number> => {
     const parts: Buffer[] = []
     for await (const part of request) parts.push(part as Buffer)
     const body = Buffer.concat(parts)
     const customer = (request.url ?? '').slice(1)
     asked.set(customer, (asked.get(customer) ?? 0) + 1)
-    if (customer === GONE) return response.writeHead(410).end()
-    if (!verify(secrets.get(customer) ?? '', request.headers, body)) return response.writeHead(401).end()
+    if (customer === GONE) return 410
+    if (!verify(secrets.get(customer) ?? '', request.headers, body)) return 401
     const id = String(request.headers['webhook-id'])
     if (!seen.has(id)) {
       seen.add(id)
@@ -45,7 +46,13 @@ export const startReceiver = async () => {
       const count = String(request.headers['webhook-signature']).split(' ').length
       console.log(`${customer} received a ${item}, signed by ${count} secret${count === 1 ? '' : 's'}`)
     }
-    return response.writeHead(204).end()
+    return 204
+  }
+  const server = createServer((request, response) => {
+    receive(request).then(
+      (status) => response.writeHead(status).end(),
+      () => response.writeHead(500).end(),
+    )
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
