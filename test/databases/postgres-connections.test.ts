@@ -68,6 +68,34 @@ describe('connections that end under load', () => {
   })
 })
 
+/** What the server says last to a connection that it ends. */
+const FATAL = (() => {
+  const fields = Buffer.from('SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0')
+  const head = Buffer.from('E....')
+  head.writeInt32BE(fields.length + 4, 1)
+  return Buffer.concat([head, fields])
+})()
+
+it('[38] a connection that ends in the same breath in which it is made does not end the process', async () => {
+  let strikes = 0
+  const ready = Buffer.from('Z\0\0\0\x05I')
+  await using proxy = await startProxy(world.url, (data) => {
+    const isMade = data.includes('server_version') && data.subarray(-ready.length).equals(ready)
+    if (!isMade || strikes === 0) return data
+    strikes -= 1
+    return Buffer.concat([data, FATAL])
+  })
+  const outbox = world.listen(world.outbox({ url: proxy.url }))
+  await outbox.start()
+  strikes = 1
+  // The first transaction makes the first connection of its pool.
+  await expect(publishTick(outbox, 1)).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+  expect(strikes).toBe(0)
+  await publishTick(outbox, 2)
+  await world.drained()
+  expect(world.numbers).toEqual([2])
+})
+
 describe('connections that fall silent', () => {
   it('[39] time out, are thrown away, and work goes on over new ones', async () => {
     await using proxy = await startProxy(world.url)

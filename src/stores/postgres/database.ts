@@ -47,6 +47,20 @@ const isolation = (level: string): SqlStatement => ({
   params: [],
 })
 
+/** A pool says when it has made a connection, before anybody else hears of it. */
+interface Announcing {
+  on(event: 'connect', listener: (connection: PostgresConnection) => void): unknown
+  removeListener(event: 'connect', listener: (connection: PostgresConnection) => void): unknown
+}
+
+const announcing = (pool: object): Announcing => pool as Announcing
+
+/**
+ * A connection may end in the same breath in which it is made. The pool no longer listens to it then, and who asked for it does
+ * not yet: without a listener the process would end. Who uses the connection hears of its end by the first statement.
+ */
+const hearOut = (connection: PostgresConnection): void => void connection.on('error', () => undefined)
+
 interface OpenState {
   readonly context: StoreContext
   readonly pools: Pools
@@ -257,7 +271,10 @@ export class PostgresDatabase {
     const onError = (error: Error): void => {
       context.logger.log('warn', 'a connection to PostgreSQL broke', { error: error.message })
     }
-    for (const pool of pools.all) pool.on('error', onError)
+    for (const pool of pools.all) {
+      pool.on('error', onError)
+      announcing(pool).on('connect', hearOut)
+    }
     const watchdog = new Watchdog(context.runtime, this.options.queryTimeoutMs)
     const state: OpenState = { context, pools, onError, watchdog, prepare: this.options.prepare ?? false }
     try {
@@ -273,7 +290,10 @@ export class PostgresDatabase {
   async #leave({ pools, onError }: OpenState): Promise<void> {
     // A connection that breaks while its pool ends is nobody's problem any more.
     for (const pool of pools.own) pool.on('error', () => undefined)
-    for (const pool of pools.all) pool.removeListener('error', onError)
+    for (const pool of pools.all) {
+      pool.removeListener('error', onError)
+      announcing(pool).removeListener('connect', hearOut)
+    }
     await Promise.all(pools.own.map((pool) => pool.end()))
   }
 
