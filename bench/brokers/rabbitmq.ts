@@ -1,5 +1,6 @@
 import { type Channel, connect } from 'amqplib'
 import { rabbitmqPublisher } from '../../src/publishers/rabbitmq/index.ts'
+import { EVENT_TYPE } from '../peers/payload.ts'
 import { type Carrier, newName, type RawMessage, windowed } from './carriers.ts'
 
 export const rabbitmq: Carrier = {
@@ -26,6 +27,9 @@ export const rabbitmq: Carrier = {
               persistent: true,
               contentType,
               messageId: id,
+              timestamp: Math.floor(Date.now() / 1_000),
+              type: EVENT_TYPE,
+              appId: 'posthaste',
               headers: Object.fromEntries(headers),
             }
             channel.publish('', topic, Buffer.from(body as string), properties, (error) =>
