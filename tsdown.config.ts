@@ -41,7 +41,7 @@ export const entries: Record<string, string> = {
 }
 
 /** Programs: `bin` in package.json, and what it starts. Nobody imports them, so they have one form and no types. */
-export const programs: Record<string, string> = {
+const programs: Record<string, string> = {
   main: 'src/cli/main.ts',
   demo: 'demo/main.ts',
   'shop-process': 'demo/shop-process.ts',

@@ -3,7 +3,6 @@ import { parseDuration } from '../config/duration.ts'
 import type { LoadedOutbox } from '../config/load-config.ts'
 import { ERROR_CODES, OutboxError } from '../core/errors.ts'
 import type { ListQuery } from '../core/inspection.ts'
-import type { DeliveryStatus } from '../core/model/delivery.ts'
 import { isUuid } from '../core/model/uuid.ts'
 import type { DeliveryView, EventDetail } from '../core/spi/index.ts'
 import type { Flag } from './command.ts'
@@ -87,5 +86,3 @@ export const findEvent = async (
   const [loaded, [detail, delivery]] = found
   return [loaded, detail, delivery]
 }
-
-export const UNFINISHED: readonly DeliveryStatus[] = ['pending', 'retry', 'scheduled', 'held']
