@@ -21,7 +21,11 @@ export const serviceUrls = async <Name extends string>(
   const given = names.map((name) => [name, process.env[serviceOf(name).variable] || null] as const)
   const absent = given.flatMap(([name, url]) => (url === null ? [name] : []))
   const started = absent.length > 0 ? await (await engine()).up(absent) : []
-  const urls = given.map(([name, url]) => [name, url ?? started.find((each) => each.name === name)?.url])
+  const urls = given.map(
+    ([name, url]) => [name, url ?? started.find((each) => each.name === name)?.url] as const,
+  )
+  const gone = urls.flatMap(([name, url]) => (url ? [] : [name]))
+  if (gone.length > 0) throw new ServicesError(`${gone.join(', ')}: started, and ended again at once.`)
   return Object.fromEntries(urls) as Record<Name, string>
 }
 

@@ -23,7 +23,8 @@ export const runningProcess = (state: ServiceState | undefined): ProcessRecord |
 const untilReady = async (service: Service, port: number, record: ProcessRecord): Promise<boolean> => {
   const deadline = performance.now() + READY_WITHIN_MS
   while (isAlive(record) && performance.now() < deadline) {
-    if (await service.ready(port)) return true
+    // If it died meanwhile, somebody else's server has taken the port and answered.
+    if (await service.ready(port)) return isAlive(record)
     await sleep(POLL_MS)
   }
   return false
