@@ -55,10 +55,14 @@ interface Open {
   newHeaders(): Headers
 }
 
+/** Of a stream's answer: it is full, or JetStream is in trouble. */
+const SERVICE_UNAVAILABLE = 503
+
 /** A subject that no stream has, or that does not look like one; and what a stream says of this message. */
 const isAboutTheMessage = (error: unknown): boolean => {
-  const { name, message } = error as Error
-  return /NoResponders|InvalidSubject|JetStreamApiError|JetStreamNotEnabled/i.test(`${name} ${message}`)
+  const { name, message, status } = error as Error & { readonly status?: unknown }
+  if (/JetStreamApiError/.test(name)) return status !== SERVICE_UNAVAILABLE
+  return /NoResponders|InvalidSubject/i.test(`${name} ${message}`)
 }
 
 const judged = (error: unknown): unknown => {

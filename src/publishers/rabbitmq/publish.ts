@@ -2,7 +2,7 @@
  * Sends messages and waits for the confirmation of each. The broker closes a channel for a message that it refuses, and
  * does not say which one it was: then those without an answer are sent again in halves, until it is alone.
  */
-import { PermanentError } from '../../core/errors.ts'
+import { PermanentError, RetryAfter } from '../../core/errors.ts'
 import type { SendResult } from '../../core/spi/index.ts'
 import { failed, SENT } from '../shared/results.ts'
 import type { Channel, Link, Returned } from './link.ts'
@@ -15,6 +15,7 @@ export interface Parcel {
 }
 
 const NOT_FOUND = 404
+const NACK_DELAY_MS = 5_000
 /** A broker's limit is not told to anybody; the smallest one that makes sense is larger than this. */
 const LARGE_BYTES = 256 * 1_024
 
@@ -30,6 +31,13 @@ const notRouted = ({ fields: { replyCode, replyText } }: Returned, { exchange, r
     `no queue takes it: exchange "${exchange}", routing key "${routingKey}" (${replyCode} ${replyText})`,
   )
 
+/** A queue that is full, or a broker in trouble: nothing that the event could help. */
+const notTaken = (): RetryAfter =>
+  new RetryAfter(NACK_DELAY_MS, {
+    message: 'RabbitMQ did not take responsibility for it (nack): its queue may be full',
+    counted: false,
+  })
+
 /** Resolves with null when the channel is closed before there is an answer. */
 const confirmation = (
   channel: Channel,
@@ -42,8 +50,7 @@ const confirmation = (
       // A message comes back before it is confirmed.
       const returned = channel.returned.get(properties.messageId)
       if (channel.closedFor !== null) resolve(null)
-      else if (error !== null)
-        resolve(failed(new Error('RabbitMQ did not take responsibility for it (nack)')))
+      else if (error !== null) resolve(failed(notTaken()))
       else resolve(returned === undefined ? SENT : failed(notRouted(returned, parcel)))
     }
     try {

@@ -67,7 +67,7 @@ describe('rabbitmq in particular', () => {
     expect([...new Set(arrived)].sort()).toEqual(['0', '2', '4'])
   })
 
-  it('tries again what the broker gives back', async () => {
+  it('tries again what the broker gives back, for which it spends no attempt', async () => {
     const full = newTopic()
     const channel = await connection.createChannel()
     await channel.assertQueue(full, { maxLength: 1, overflow: 'reject-publish' } as object)
@@ -75,6 +75,7 @@ describe('rabbitmq in particular', () => {
     await t.sends(publisher, [t.delivery({ topic: full })])
     const results = await t.send(publisher, [t.delivery({ topic: full }), t.delivery()])
     expect(verdicts(results)).toEqual(['retry', 'done'])
+    expect(results[0]).toMatchObject({ ok: false, error: { counted: false } })
   })
 
   it('takes no message of which a name is longer than AMQP allows', async () => {
