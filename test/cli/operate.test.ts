@@ -1,6 +1,6 @@
 /** Looking and repairing: every command on a small shop, with the built program. */
 import { describe, expect, it } from 'vitest'
-import { createShop } from './cli.ts'
+import { createShop, SHOP } from './cli.ts'
 
 const UNKNOWN = '019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e'
 
@@ -12,10 +12,10 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect(behind.stderr).toContain('posthaste migrate makes or updates the tables')
     expect(await shop.run(['migrate', '--status'])).toMatchObject({ code: 1 })
     expect((await shop.run(['migrate', '--sql'])).stdout).toContain('CREATE TABLE "outbox_events"')
-    expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 1 migration')
+    expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 2 migrations')
     expect((await shop.run(['db', 'setup', '--json'])).json).toMatchObject({
       ok: true,
-      outboxes: [{ before: 0, current: 1 }],
+      outboxes: [{ before: 0, current: 2 }],
     })
 
     const [good = ''] = await shop.publish(1)
@@ -109,6 +109,32 @@ describe('the commands', { timeout: 240_000 }, () => {
       more: false,
     })
     expect(await shop.run(['partitions', '--once'])).toMatchObject({ code: 2 })
+  })
+
+  it('tune a destination, and give a new one what is older than it', async () => {
+    const shop = await createShop()
+    await shop.publish(2)
+    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    expect((await shop.run(['tune', 'audit'])).stdout).toContain('as the options say')
+    const tuned = await shop.run(['tune', 'audit', '--rate', '50', '--poll-interval', '250ms', '--json'])
+    expect(tuned.json.outboxes[0].settings).toEqual({ ratePerSecond: 50, pollIntervalMs: 250 })
+    const back = await shop.run(['tune', 'audit', '--rate', 'default', '--json'])
+    expect(back.json.outboxes[0].settings).toEqual({ pollIntervalMs: 250 })
+    expect(await shop.run(['tune', 'audit', '--concurrency', '0'])).toMatchObject({ code: 2 })
+    expect(await shop.run(['tune', 'audit', '--concurrency', 'many'])).toMatchObject({ code: 2 })
+
+    shop.write(
+      'shop.mjs',
+      SHOP.replace("audit: { events: ['*'] }", "audit: { events: ['*'] }, search: { events: ['*'] }"),
+    )
+    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    expect(await shop.run(['backfill', 'search'])).toMatchObject({ code: 2 })
+    expect(await shop.run(['backfill', 'serch', '--since', '1d'])).toMatchObject({ code: 5 })
+    const filled = await shop.run(['backfill', 'search', '--since', '1d', '--json'])
+    expect(filled).toMatchObject({ code: 0, json: { added: 2, complete: true } })
+    expect((await shop.run(['backfill', 'search', '--since', '1d', '--json'])).json).toMatchObject({
+      added: 0,
+    })
   })
 
   it('refuse what is not there', async () => {

@@ -1,15 +1,16 @@
 /** Every command, in the order in which the help shows them. */
 import type { Command } from '../command.ts'
-import { pause, replay, resume } from './acts.ts'
 import { catalog } from './catalog.ts'
 import { config } from './config.ts'
 import { deadDiscard, deadEdit, deadList, deadRedrive, deadShow } from './dead.ts'
 import { demo } from './demo.ts'
+import { backfill, pause, resume, tune } from './destinations.ts'
 import { doctor } from './doctor.ts'
 import { eventsList, eventsShow, eventsTail } from './events.ts'
 import { guarantees } from './guarantees.ts'
 import { init } from './init.ts'
 import { migrate } from './migrate.ts'
+import { replay } from './replay.ts'
 import { status } from './status.ts'
 import { cleanup, partitions } from './tables.ts'
 import { why } from './why.ts'
@@ -35,8 +36,10 @@ export const COMMANDS: readonly Command[] = [
   deadEdit,
   deadDiscard,
   replay,
+  backfill,
   pause,
   resume,
+  tune,
   guarantees,
   catalog,
   demo,

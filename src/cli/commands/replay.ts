@@ -1,10 +1,8 @@
-import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
-import { hintFor } from '../../core/model/unknown-names.ts'
 import { perSecondOf, requireSome, runBulk } from '../bulk.ts'
 import type { Command } from '../command.ts'
 import { ACT_FLAGS, eachPage, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
 import type { Session } from '../session.ts'
-import { clean, deliveriesText } from '../text.ts'
+import { deliveriesText } from '../text.ts'
 
 const LOOK_AT = 10_000
 
@@ -68,53 +66,4 @@ export const replay: Command = {
     session.say(session.paint('green', `${deliveriesText(replayed)} replayed`))
     return { json: { dryRun: false, matched: ids.length, replayed } }
   },
-}
-
-/** The registry knows the destinations of all processes, not only those of this configuration. */
-const setPaused = async (session: Session, paused: boolean) => {
-  const name = session.operands[0] ?? ''
-  const known = new Set<string>()
-  const changed: string[] = []
-  for (const { name: outboxName, outbox, host } of await session.outboxes()) {
-    const { destinations } = await host.registered()
-    for (const destination of destinations) known.add(destination.name)
-    if (!destinations.some((destination) => destination.name === name)) continue
-    if (paused) await outbox.operator.pause(name, session.act())
-    else await outbox.operator.resume(name, session.act())
-    changed.push(outboxName)
-    session.say(
-      `${clean(name)} of ${clean(outboxName)} is ${paused ? session.paint('yellow', 'paused') : session.paint('green', 'on')}`,
-    )
-  }
-  if (changed.length === 0) {
-    const hint = known.size === 0 ? '; no process has declared any yet' : hintFor(name, known)
-    throw new OutboxError(ERROR_CODES.notFound, `there is no destination "${name}"${hint}`)
-  }
-  return { json: { destination: name, paused, outboxes: changed } }
-}
-
-export const pause: Command = {
-  name: 'pause',
-  group: 'Repair',
-  summary: 'no process sends to a destination until resume',
-  operands: 'DESTINATION',
-  counts: [1, 1],
-  about: [
-    'Events for it are stored and wait. Every process follows within a renewal of its lease, which is seconds.',
-  ],
-  flags: ACT_FLAGS,
-  examples: [['posthaste pause mailer --reason "template is broken"', 'while somebody mends it']],
-  run: (session) => setPaused(session, true),
-}
-
-export const resume: Command = {
-  name: 'resume',
-  group: 'Repair',
-  summary: 'sends to a paused destination again',
-  operands: 'DESTINATION',
-  counts: [1, 1],
-  about: ['What waited is delivered now, in its order.'],
-  flags: ACT_FLAGS,
-  examples: [['posthaste resume mailer', 'once it is mended']],
-  run: (session) => setPaused(session, false),
 }
