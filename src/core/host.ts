@@ -68,8 +68,12 @@ type SinkOptions = Pick<OutboxOptions<unknown, unknown>, 'logger' | 'metrics'>
 
 /** A logger and metrics for good, which write to those that hold now. */
 export class Sinks {
-  readonly logger: Logger = guardedLogger({ log: (...line) => this.#logger.log(...line) })
-  readonly metrics: Metrics = guardedMetrics(metricsBehind(() => this.#metrics))
+  readonly logger: Logger = guardedLogger({
+    isEnabled: (level) => this.#logger.isEnabled?.(level) ?? level !== 'debug',
+    log: (level, message, fields) => this.#logger.log(level, message, fields),
+  })
+  /** For what lives as long as the outbox. */
+  readonly metrics: Metrics = metricsBehind(() => this.#metrics)
   #logger: Logger = SILENT_LOGGER
   #metrics: Metrics = NOOP_METRICS
 
@@ -79,7 +83,12 @@ export class Sinks {
 
   use({ logger, metrics }: SinkOptions): void {
     this.#logger = logger ?? SILENT_LOGGER
-    this.#metrics = metrics ?? NOOP_METRICS
+    this.#metrics = guardedMetrics(metrics ?? NOOP_METRICS)
+  }
+
+  /** For what begins and ends while nothing can be replaced: directly, and without any work where nobody measures. */
+  get currentMetrics(): Metrics {
+    return this.#metrics
   }
 }
 
@@ -87,8 +96,12 @@ export class Sinks {
 const metricsBehind = (current: () => Metrics): Metrics => {
   const methods = Object.keys(NOOP_METRICS).map((name) => [
     name,
-    (...values: unknown[]): unknown =>
-      (current() as unknown as Record<string, (...given: unknown[]) => unknown>)[name]?.(...values),
+    (a: unknown, b: unknown, c: unknown): unknown =>
+      (current() as unknown as Record<string, (a: unknown, b: unknown, c: unknown) => unknown>)[name]?.(
+        a,
+        b,
+        c,
+      ),
   ])
   return Object.fromEntries(methods) as unknown as Metrics
 }

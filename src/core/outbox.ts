@@ -288,7 +288,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       options: this.#options,
       runtime: this.#runtime,
       logger: this.#logger,
-      metrics: this.#metrics,
+      metrics: this.#sinks.currentMetrics,
       newId: this.#newId,
       declared: this.#destinations.declared(),
       served,
