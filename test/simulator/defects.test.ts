@@ -7,16 +7,19 @@ const DEFECT_SEEDS = 500
 
 /** Where to look first for those that few seeds show. If one does not show it any more, the others are asked. */
 const SHOWN_BY: Readonly<Record<string, number>> = {
-  'reconciler-blind': 11,
-  'reconciler-hasty': 123,
-  'fenced-suspects': 54,
-  'retire-frees-lanes': 156,
-  'suspects-not-counted': 446,
-  'cleanup-young': 12,
-  'cleanup-blocked': 48,
-  'cleanup-forgets-keys': 29,
-  'redrive-lets-go': 79,
-  'pause-ignored': 15,
+  'rollback-is-committed': 24,
+  'key-forgotten': 11,
+  'expansion-misses': 19,
+  'reconciler-blind': 22,
+  'reconciler-hasty': 46,
+  'reconciler-digs': 17,
+  'fenced-suspects': 20,
+  'retire-frees-lanes': 32,
+  'suspects-not-counted': 329,
+  'cleanup-blocked': 74,
+  'cleanup-forgets-keys': 43,
+  'redrive-lets-go': 25,
+  'backfill-doubles': 11,
 }
 
 /** A seed that shows the defect, or null. */
