@@ -62,7 +62,8 @@ const SERVICE_UNAVAILABLE = 503
 const isAboutTheMessage = (error: unknown): boolean => {
   const { name, message, status } = error as Error & { readonly status?: unknown }
   if (/JetStreamApiError/.test(name)) return status !== SERVICE_UNAVAILABLE
-  return /NoResponders|InvalidSubject/i.test(`${name} ${message}`)
+  // The client takes silence at a subject for a server without JetStream.
+  return /NoResponders|InvalidSubject|JetStreamNotEnabled/i.test(`${name} ${message}`)
 }
 
 const judged = (error: unknown): unknown => {
