@@ -1,6 +1,7 @@
 /** Topics of the test's Kafka: made, and read from their beginning without a group. */
 import { randomUUID } from 'node:crypto'
 import { Admin, Consumer, IS_CONTROL, Producer, type RecordsBatch } from '@platformatic/kafka'
+import { untilThere } from './received.ts'
 
 export interface StoredRecord {
   readonly partition: number
@@ -48,8 +49,16 @@ export const createTopic = async (
   try {
     const list = Object.entries(configs).map(([name, value]) => ({ name, value }))
     await admin.createTopics({ topics: [topic], partitions, replicas: 1, configs: list })
-    // It is there when a leader is known for each of its partitions.
+    // Leaders are known a moment before they serve. Who sends meanwhile is told who leads, in an answer that this client
+    // cannot read before its version 2.
     await admin.metadata({ topics: [topic], forceUpdate: true })
+    const each = Array.from({ length: partitions }, (_, partitionIndex) => ({
+      partitionIndex,
+      timestamp: -1n,
+    }))
+    await untilThere(1, () =>
+      admin.listOffsets({ topics: [{ name: topic, partitions: each }] }).catch(() => []),
+    )
     // A broker that has just begun gives out no ids for producers yet.
     await producer.initIdempotentProducer({})
   } finally {

@@ -44,11 +44,11 @@ export const createRedisPlace = async (): Promise<PublisherHarness> => {
     ...broker.hooks,
     open: ({ format = 'plain' } = {}) => redisPublisher({ url: broker.url, format }),
     openRefused: () => redisPublisher({ url: broker.url.replace('redis://', 'redis://nobody:wrong@') }),
-    /** It answers that this is no protocol, and closes the connection. */
+    /** It answers that this is no protocol, and closes the connection with the rest unread: the answer may get lost. */
     async openPoisoned() {
       await ask(['CONFIG', 'SET', 'proto-max-bulk-len', '1mb'])
       const poison = { data: JSON.stringify('x'.repeat(1_100_000)) }
-      return { publisher: open(broker.url), poison, isNamed: true }
+      return { publisher: open(broker.url), poison, mayBeNamed: true }
     },
     received: (count) =>
       untilThere(count, async () => (await ask<Entry[]>(['XRANGE', topic, '-', '+'])).map(messageOf)),

@@ -56,11 +56,12 @@ export const closingsTopic: PublisherTopic = {
     },
 
     'one that is alone in closing the connection is an outage, for nobody knows better': async (t) => {
-      const { publisher, poison, isNamed = false } = await t.need('openPoisoned', NONE)()
+      const { publisher, poison, mayBeNamed = false } = await t.need('openPoisoned', NONE)()
       t.closing(publisher)
       const delivery = t.delivery(poison)
       const [first] = await t.send(publisher, [delivery])
-      assert.equal(t.verdict(first), isNamed ? 'retry' : 'outage')
+      const verdict = t.verdict(first)
+      assert.ok(verdict === 'outage' || (mayBeNamed && verdict === 'retry'), `not an outage: ${verdict}`)
       await t.sends(publisher, [t.delivery({ data: '1' })])
       const [second] = await t.send(publisher, [delivery])
       assert.equal(t.verdict(second), 'retry', 'others passed since')
