@@ -129,7 +129,7 @@ export const DISPATCH: readonly Mutant[] = [
     find: 'this.queues.stall(delivery)\n    this.breaker.forget(delivery.id)',
     replace: 'this.queues.complete(delivery)\n    this.breaker.forget(delivery.id)',
     breaks: 'nothing overtakes a head whose right ran out',
-    hunters: ['test/journeys/order.test.ts', 'simulator'],
+    hunters: [DISPATCHER_TEST, 'simulator'],
   },
   {
     name: 'lost-reported-as-written',

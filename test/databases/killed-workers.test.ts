@@ -12,7 +12,7 @@ import { killWorker, startWorker } from './crew/crew.ts'
 import { arrived, judge } from './crew/ledger.ts'
 import { type Place, storeAt } from './crew/stores.ts'
 
-const EVENTS = Number(process.env.POSTHASTE_TEST_EVENTS ?? 3_000)
+const EVENTS = Number(process.env.POSTHASTE_TEST_EVENTS ?? 1_500)
 const KEYS = 50
 const WRITERS = 5
 const WORKERS = 4

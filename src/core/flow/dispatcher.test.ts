@@ -14,14 +14,16 @@ const silentMetrics = new Proxy({}, { get: () => () => undefined }) as Metrics
 const create = (over: {
   readonly manual: boolean
   readonly ratePerSecond?: number
+  readonly orderedPrefix?: boolean
   readonly receive?: (batch: readonly Delivery[]) => readonly SendResult[]
   readonly suspect?: (delivery: Delivery) => Promise<SuspectedDelivery>
+  readonly isRightValid?: (delivery: Delivery) => boolean
 }) => {
   const settled: Settlement[] = []
   const dispatcher = new Dispatcher({
     destination: {
       name: 'x',
-      to: { orderedPrefix: true },
+      to: { orderedPrefix: over.orderedPrefix ?? true },
       breaker: {},
       ratePerSecond: over.ratePerSecond ?? null,
       paused: false,
@@ -41,7 +43,7 @@ const create = (over: {
     manual: over.manual,
     quarantine: new Quarantine(),
     events: {
-      isRightValid: () => true,
+      isRightValid: over.isRightValid ?? (() => true),
       failed: () => undefined,
       roomFreed: () => undefined,
       ended: () => undefined,
@@ -151,5 +153,37 @@ describe('an ordered batch in which a key fails', () => {
     for (const each of [first, second]) dispatcher.enqueueCold(each)
     await turn()
     expect(settled.map(({ delivery, outcome }) => [delivery.id, outcome.kind])).toEqual([[first.id, 'retry']])
+  })
+})
+
+describe('a delivery whose right ran out before its turn', () => {
+  it('closes its key with it: what waits behind it is not sent once the right is back', async () => {
+    const sent: string[] = []
+    let isOver = true
+    const { dispatcher } = create({
+      manual: false,
+      orderedPrefix: false,
+      receive: (batch) => {
+        sent.push(...batch.map(({ id }) => id))
+        return batch.map((): SendResult => ({ ok: true }))
+      },
+      // The first look comes too early: the lease is renewed right after it.
+      isRightValid: () => {
+        const isValid = !isOver
+        isOver = false
+        return isValid
+      },
+    })
+    const [head, follower, other] = [
+      delivery('k', lane),
+      delivery('k', { ...lane }),
+      delivery('o', { ...lane }),
+    ]
+    dispatcher.setPaused(true)
+    for (const each of [head, follower, other]) dispatcher.enqueueCold(each)
+    dispatcher.setPaused(false)
+    await turn()
+    await turn()
+    expect(sent).toEqual([other.id])
   })
 })

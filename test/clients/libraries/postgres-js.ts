@@ -14,6 +14,6 @@ export const openPostgresJs = async ({
     ownNested: (tx, fn) => tx.savepoint(fn),
     outside: [sql],
     commitText: 'commit',
-    close: () => sql.end({ timeout: 5 }),
+    close: () => sql.end({ timeout: 0 }),
   }
 }
