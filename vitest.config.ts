@@ -32,6 +32,8 @@ export default defineConfig({
         test: {
           ...common,
           name: 'embedded',
+          // A process for each of its many small files would cost more than the tests.
+          isolate: false,
           include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
           // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.ts).
           exclude: ['**/node_modules/**', 'test/nodes/**', ...DATABASES, ...BROKERS],

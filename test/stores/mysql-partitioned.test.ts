@@ -1,11 +1,13 @@
-/** The conformance suite with partitioned tables, on both servers. */
+/** The conformance suite with partitioned tables: on MariaDB, and in the full run on MySQL too. */
 import { afterAll, describe, it } from 'vitest'
 import { runStoreSuite } from '../../src/testing/suites/index.ts'
 import { createHarness, TablePool } from './mysql-harness.ts'
 import { SERVERS } from './mysql-words.ts'
 import { GO_WITH_PARTITIONS } from './partition-cases.ts'
 
-describe.each(SERVERS)('%s, partitioned', (server) => {
+const servers = SERVERS.filter((name) => name === 'mariadb' || process.env.POSTHASTE_TEST_FULL === 'true')
+
+describe.each(servers)('%s, partitioned', (server) => {
   const tables = new TablePool(server)
   afterAll(() => tables.drop())
 
