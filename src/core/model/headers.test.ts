@@ -37,6 +37,7 @@ describe('checkHeaders', () => {
   it.each([
     ['null', null, 'not-a-map'],
     ['a Map', new Map([['a', 'b']]), 'not-a-map'],
+    ['a Promise that nobody awaited', Promise.resolve({ a: 'b' }), 'not-a-map'],
     ['an array', [['a', 'b']], 'not-a-map'],
     ['a text', 'a: b', 'not-a-map'],
     ['an empty name', { '': 'x' }, 'bad-name'],

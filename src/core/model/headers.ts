@@ -72,7 +72,8 @@ function readEntries(headers: unknown): [string, unknown][] {
       typeof headers === 'object' &&
       headers !== null &&
       !Array.isArray(headers) &&
-      !(Symbol.iterator in headers)
+      !(Symbol.iterator in headers) &&
+      !(headers instanceof Promise)
     ) {
       return Object.entries(headers)
     }
@@ -83,7 +84,7 @@ function readEntries(headers: unknown): [string, unknown][] {
   throw refuse(
     'headers',
     'not-a-map',
-    'must be an object of strings by name; use Object.fromEntries for a Map',
+    'must be an object of strings by name; use Object.fromEntries for a Map, and await a Promise',
   )
 }
 
