@@ -126,8 +126,8 @@ export const readTopic: Topic = {
     'retries are read by due time, not by position': async (t) => {
       const me = await t.worker()
       const [one, two] = [await t.publish(), await t.publish()]
-      await t.retry(one, me.right, { delayMs: 60 })
       await t.retry(two, me.right, { delayMs: 10 })
+      await t.retry(one, me.right, { delayMs: 60 })
       await t.until(60, 'both are due', async () => (await t.readableIds()).length === 2)
       assert.deepEqual(
         (await t.read()).due.map((row) => row.id),
