@@ -36,15 +36,7 @@ export const CONTENTS: readonly Topic[] = [
   },
   {
     title: 'Operate',
-    pages: docs(
-      'operating',
-      'dead-letters',
-      'observability',
-      'tuning',
-      'upgrading',
-      'cli',
-      'configuration',
-    ),
+    pages: docs('operating', 'dead-letters', 'observability', 'tuning', 'upgrading', 'cli', 'configuration'),
   },
   {
     title: 'Coming from',

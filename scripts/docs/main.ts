@@ -64,7 +64,9 @@ process.exitCode = await runCommand('docs', HELP, SPEC, async ({ serve, port, ou
     server.close()
     return 0
   } catch (error) {
-    console.error(`Port ${wanted} cannot be used: ${(error as Error).message}. Choose another one with --port.`)
+    console.error(
+      `Port ${wanted} cannot be used: ${(error as Error).message}. Choose another one with --port.`,
+    )
     return 1
   }
 })

@@ -56,6 +56,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 export const textOf = (html: string): string =>
   html
+    .replace(/<\/?(?:a|code|em|strong|span)\b[^>]*>/g, '')
     .replace(/<[^>]+>/g, ' ')
     .replace(/&(?:lt|gt|quot|#39|amp);/g, (entity) => ENTITIES[entity] ?? entity)
     .replace(/\s+/g, ' ')
@@ -90,10 +91,10 @@ const NOTES: Readonly<Record<string, string>> = { run: 'a test runs this', outpu
 const codeBlock = (text: string, info: string): string => {
   const [language = '', ...flags] = info.split(/\s+/)
   if (language === 'mermaid') return diagram(text)
-  const name = /^\/\/ ([\w.-]+\.ts)\n/.exec(text)?.[1]
+  const [first = '', name] = /^\/\/ ([\w.-]+\.ts)\n/.exec(text) ?? []
   const notes = [name, ...flags.map((flag) => NOTES[flag])].filter((note) => note !== undefined)
   const caption = notes.length === 0 ? '' : `<figcaption>${escapeHtml(notes.join(' · '))}</figcaption>`
-  return `<figure class="code${flags.includes('output') ? ' output' : ''}">${caption}<pre><code>${highlight(text, language)}</code></pre></figure>\n`
+  return `<figure class="code${flags.includes('output') ? ' output' : ''}">${caption}<pre><code>${highlight(text.slice(first.length), language)}</code></pre></figure>\n`
 }
 
 const sectionsOf = (html: string): Section[] =>

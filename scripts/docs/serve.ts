@@ -27,7 +27,9 @@ export const serveSite = (folder: string, port: number): Promise<Server> =>
     const server = createServer(({ url = '/' }, response) => {
       const file = fileOf(folder, url)
       if (file === null) {
-        response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' }).end('There is no such page.\n')
+        response
+          .writeHead(404, { 'content-type': 'text/plain; charset=utf-8' })
+          .end('There is no such page.\n')
         return
       }
       const type = TYPES[extname(file)] ?? 'application/octet-stream'

@@ -45,13 +45,19 @@ ${body}
 `
 }
 
+/** In the list of a topic its own words need not be repeated. */
+const shortName = (title: string): string => {
+  const rest = title.replace(/^Coming from (?:an? )?/, '')
+  return rest === title || rest === 'pg-boss' ? rest : `${rest.charAt(0).toUpperCase()}${rest.slice(1)}`
+}
+
 const navigation = (address: string, titles: ReadonlyMap<string, string>): string =>
   CONTENTS.map(({ title, pages }) => {
     const open = pages.some((page) => addressOf(page) === address)
     const items = pages.map((page) => {
       const to = addressOf(page)
       const here = to === address ? ' aria-current="page"' : ''
-      const name = page === HOME ? 'Overview' : (titles.get(page) ?? page)
+      const name = page === HOME ? 'Overview' : shortName(titles.get(page) ?? page)
       return `<li><a href="${between(address, to)}"${here}>${escapeHtml(name)}</a></li>`
     })
     return `<details${open ? ' open' : ''}><summary>${escapeHtml(title)}</summary><ul>${items.join('')}</ul></details>`

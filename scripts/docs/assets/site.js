@@ -50,7 +50,10 @@ if (headings.length > 0) {
   addEventListener('scroll', mark, { passive: true })
   mark()
 }
-document.querySelector('#contents [aria-current]')?.scrollIntoView({ block: 'nearest' })
+const contents = byId('contents')
+const current = contents?.querySelector('[aria-current]')
+// Moves the list alone: on a phone it lies below the text.
+if (current) contents.scrollTop = Math.max(0, current.offsetTop - contents.clientHeight / 2)
 
 // Search. The index is loaded when somebody looks for something.
 const input = byId('search')
@@ -88,7 +91,10 @@ const scoreOf = (entry, words) => {
 }
 
 const excerptOf = ({ text, lowText }, words) => {
-  const at = Math.min(...words.map((word) => lowText.indexOf(word)).filter((found) => found >= 0), text.length)
+  const at = Math.min(
+    ...words.map((word) => lowText.indexOf(word)).filter((found) => found >= 0),
+    text.length,
+  )
   const from = Math.max(0, at === text.length ? 0 : at - 40)
   return `${from > 0 ? '…' : ''}${text.slice(from, from + 130)}${text.length > from + 130 ? '…' : ''}`
 }
