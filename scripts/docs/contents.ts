@@ -42,7 +42,7 @@ export const CONTENTS: readonly Topic[] = [
     title: 'Coming from',
     pages: [
       ...docs('coming-from'),
-      ...inside('coming-from', 'home-made-table', 'pg-boss', 'protean', 'java-outbox', 'go-outbox'),
+      ...inside('coming-from', 'home-made-table', 'pg-boss', 'protean', 'java-framework', 'go-library'),
       ...inside('coming-from', 'kafka-module', 'python-queue'),
     ],
   },
