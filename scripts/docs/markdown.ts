@@ -86,7 +86,11 @@ const diagram = (code: string): string => {
   return `<table><thead><tr><th>from</th><th>to</th><th>when</th></tr></thead><tbody>${cells.join('')}</tbody></table>\n`
 }
 
-const NOTES: Readonly<Record<string, string>> = { run: 'a test runs this', output: 'prints' }
+const NOTES: Readonly<Record<string, string>> = {
+  run: 'a test runs this',
+  compiled: 'a test compiles this',
+  output: 'prints',
+}
 
 const codeBlock = (text: string, info: string): string => {
   const [language = '', ...flags] = info.split(/\s+/)

@@ -1,6 +1,7 @@
 /**
  * Every TypeScript block of the documents compiles against the source, all in one program; those marked
- * `ts run` are run, each in a folder of its own, and print what the document says.
+ * `ts run` are run, each in a folder of its own, and print what the document says. All that need no server are, but
+ * for those marked `ts compiled`: they serve for ever, belong to another runner, or are run by another test.
  */
 import { execFile } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
@@ -90,6 +91,14 @@ describe('the code in the documents', () => {
       /^(typescript|js|javascript)$/.test(language),
     )
     expect(odd.map(({ page, line }) => `${page}:${line}`)).toEqual([])
+  })
+
+  it('is run, unless it needs a server or says that it is only compiled', () => {
+    const needsServer = /\b(?:postgresStore|mysqlStore|PostgresDialect|process\.env\.DATABASE_URL)\b/
+    const idle = examples.filter(
+      ({ flags, code }) => !flags.includes('run') && !flags.includes('compiled') && !needsServer.test(code),
+    )
+    expect(idle.map(({ page, line }) => `${page}:${line}`)).toEqual([])
   })
 
   it('compiles', () => {
