@@ -18,7 +18,8 @@ const callsIn = (page: string): Call[] => {
   const text = readPage(page)
   const typed = [...text.matchAll(BLOCK)]
     .filter(([, language]) => language === 'sh')
-    .flatMap(([, , code = '']) => code.split('\n'))
+    // A line that ends in a backslash goes on in the next one.
+    .flatMap(([, , code = '']) => code.replace(/\\\n\s*/g, ' ').split('\n'))
   const said = [...text.replace(BLOCK, '').matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span)
   return [typed, said].flatMap((lines, index) =>
     lines
