@@ -39,6 +39,7 @@ export default tseslint.config(
       '.services/',
       '.chaos/',
       '.soak/',
+      'site/',
       'coverage/',
       'examples/express-prisma/',
       'examples/nest-orders/',

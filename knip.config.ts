@@ -8,6 +8,7 @@ const config: KnipConfig = {
     'src/cli/main.ts',
     'scripts/*.{ts,mjs}',
     'scripts/package/check-types.ts',
+    'scripts/docs/{main.ts,assets/site.js}',
     'scripts/services/{index,main}.ts',
     'demo/**/*.ts',
     'bench/**/*.ts',

@@ -25,7 +25,7 @@ export interface Example extends CodeBlock {
 }
 
 const pagesIn = (folder: string): string[] =>
-  readdirSync(join(ROOT, folder))
+  readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .sort()
     .map((name) => `${folder}/${name}`)
@@ -37,8 +37,8 @@ export const PAGES: readonly string[] = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
+  'CHANGELOG.md',
   ...pagesIn('docs'),
-  ...CLIENT_PAGES,
 ]
 
 export const readPage = (page: string): string => readFileSync(join(ROOT, page), 'utf8')

@@ -138,3 +138,24 @@ describe('npm run outage', () => {
     expect(stderr).toContain(message)
   })
 })
+
+describe('npm run docs', () => {
+  const docs = (...args: readonly string[]): Promise<Ended> => run('scripts/docs/main.ts', args)
+
+  it('explains itself', { timeout: 60_000 }, async () => {
+    const { code, stdout, stderr } = await docs('--help')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    for (const option of ['--serve', '--port', '--out', '--json', 'Exit code'])
+      expect(stdout).toContain(option)
+  })
+
+  it.each([
+    [['--bogus'], "Unknown option '--bogus'"],
+    [['--port', '70000'], '--port must be a whole number from 0 to 65535, not "70000"'],
+  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+    const { code, stdout, stderr } = await docs(...args)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run docs -- --help\n`)
+    expect(stderr).toContain(message)
+  })
+})

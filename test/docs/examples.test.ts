@@ -1,6 +1,7 @@
 /**
  * Every TypeScript block of the documents compiles against the source, all in one program; those marked
- * `ts run` are run, each in a folder of its own, and print what the document says.
+ * `ts run` are run, each in a folder of its own, and print what the document says. All that need no server are, but
+ * for those marked `ts compiled`: they serve for ever, belong to another runner, or are run by another test.
  */
 import { execFile } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
@@ -37,7 +38,9 @@ const compile = (files: readonly string[]): string[] => {
   // Of the types of Node 20 this one is missing.
   const nodeSqlite = join(ROOT, 'test', 'nodes', 'node-sqlite.d.ts')
   const program = ts.createProgram([...files, nodeSqlite], { ...config?.options, noEmit: true })
-  return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
+  // The sources that they import are compiled by the gate.
+  const found = files.flatMap((file) => ts.getPreEmitDiagnostics(program, program.getSourceFile(file)))
+  return found.map(({ file, start, messageText }) => {
     const text = ts.flattenDiagnosticMessageText(messageText, '\n')
     const example = examples.find((one) => one.file === file?.fileName)
     if (file === undefined || example === undefined) return `${file?.fileName ?? ''}: ${text}`
@@ -90,6 +93,14 @@ describe('the code in the documents', () => {
       /^(typescript|js|javascript)$/.test(language),
     )
     expect(odd.map(({ page, line }) => `${page}:${line}`)).toEqual([])
+  })
+
+  it('is run, unless it needs a server or says that it is only compiled', () => {
+    const needsServer = /\b(?:postgresStore|mysqlStore|PostgresDialect|process\.env\.DATABASE_URL)\b/
+    const idle = examples.filter(
+      ({ flags, code }) => !flags.includes('run') && !flags.includes('compiled') && !needsServer.test(code),
+    )
+    expect(idle.map(({ page, line }) => `${page}:${line}`)).toEqual([])
   })
 
   it('compiles', () => {

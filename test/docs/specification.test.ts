@@ -23,6 +23,12 @@ describe('the specification', () => {
     expect(vague.map(([, id]) => id)).toEqual([])
   })
 
+  it('leaves nothing open but the dashboard', () => {
+    const open = rows.filter(([, , , where = '']) => where.includes('planned'))
+    expect(open.map(([, id]) => id)).toEqual(['G7'])
+    expect(open[0]?.[3]).toMatch(/the dashboard is planned$/)
+  })
+
   it('links to files and to headings that exist', () => {
     const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link)
     const broken = links.filter((link) => {

@@ -69,7 +69,7 @@ describe.each(KINDS)('an operator with many deliveries on %s', (kind) => {
 })
 
 describe('an act at a pace', () => {
-  it('spreads a replay over time, and replays nothing twice', async () => {
+  it('[64][65] spreads a replay over time, and replays nothing twice', async () => {
     const broker = recordingDestination()
     await using t = createTestOutbox({ destinations: { broker: { to: broker, events: ['*'] } } })
     await t.outbox.start()

@@ -13,6 +13,7 @@ import { SECRET } from './places/webhook.ts'
 const t = new PublisherFixture({ topic: 'unused' } as never)
 
 interface Reply {
+  /** 0: no answer at all. */
   readonly status: number
   readonly headers?: Record<string, string>
   readonly body?: string
@@ -42,7 +43,7 @@ beforeEach(async () => {
       const path = request.url ?? ''
       seen.push({ path, headers: request.headers, body })
       const { status, headers = {}, body: text = '' } = reply(path)
-      response.writeHead(status, headers).end(text)
+      if (status > 0) response.writeHead(status, headers).end(text)
     })
   })
   server.listen(0, '127.0.0.1')
@@ -136,6 +137,20 @@ describe('answers', () => {
     const { verdict, error } = await answer(open())
     expect(verdict).toBe('retry')
     expect(error).toMatchObject({ code: 'POSTHASTE_RETRY_AFTER', delayMs })
+  })
+
+  it('[66] none in time: it is sent again, under the id that the receiver may have seen', async () => {
+    // The work was done, and the answer never comes.
+    reply = () => ({ status: 0 })
+    const publisher = open({ timeoutMs: 50 })
+    const delivery = t.delivery()
+    const [late] = await t.send(publisher, [delivery], 5_000)
+    expect(t.verdict(late)).toBe('outage')
+    reply = () => ({ status: 204 })
+    const [done] = await t.send(publisher, [delivery], 5_000)
+    await publisher.close?.()
+    expect(t.verdict(done)).toBe('done')
+    expect(seen.map(({ headers }) => headers['webhook-id'])).toEqual([delivery.event.id, delivery.event.id])
   })
 
   it('410 is told once, and nothing is sent there any more', async () => {

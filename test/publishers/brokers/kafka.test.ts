@@ -83,7 +83,7 @@ describe('kafka in particular', () => {
     },
   )
 
-  it('divides what the broker finds too large until the one is found', async () => {
+  it('[60] divides what the broker finds too large until the one is found', async () => {
     await createTopic(address, topic, 1, { 'max.message.bytes': '5000' })
     const data = (n: number): string => JSON.stringify(n === 5 ? 'x'.repeat(6_000) : n)
     const batch = Array.from({ length: 9 }, (_, n) => t.delivery({ data: data(n) }))
@@ -172,7 +172,7 @@ describe('kafka in particular', () => {
     await arrived(['1', '3', '4'])
   })
 
-  it('is fenced off by another of its transactional id, and comes back with a producer of its own', async () => {
+  it('[59] is fenced off by another of its transactional id, and comes back with a producer of its own', async () => {
     await createTopic(address, topic)
     const transactionalId = newTopic()
     const [first, second] = [open({ transactionalId }), open({ transactionalId })]

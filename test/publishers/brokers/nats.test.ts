@@ -10,7 +10,7 @@ import { testPublisher } from '../run.ts'
 testPublisher('nats')
 
 describe('nats in particular', () => {
-  it('waits for a stream that is full, and spends no attempt', async () => {
+  it('[62] waits for a stream that is full, and spends no attempt', async () => {
     const place = await createNatsPlace()
     const t = new PublisherFixture(place)
     const { host, username, password } = new URL((await startBroker('nats', () => ({}) as Publisher)).url)
@@ -27,5 +27,20 @@ describe('nats in particular', () => {
     await t.sends(publisher, [t.delivery({ topic: full })])
     const results = await t.send(publisher, [t.delivery({ topic: full }), t.delivery()])
     expect(results.map((result) => t.verdict(result))).toEqual(['outage', 'done'])
+  })
+
+  it('[63] stores once what is sent again because its answer was lost', async () => {
+    const place = await createNatsPlace()
+    const t = new PublisherFixture(place)
+    onTestFinished(async () => {
+      await t.close()
+      await place.dispose()
+    })
+    const [publisher, delivery] = [t.open(), t.delivery({ data: '"once"' })]
+    await t.sends(publisher, [delivery])
+    await t.sends(publisher, [delivery])
+    await t.sends(publisher, [t.delivery({ data: '"last"' })])
+    const bodies = (await place.received(2)).map(({ body }) => Buffer.from(body).toString())
+    expect(bodies).toEqual(['"once"', '"last"'])
   })
 })

@@ -90,7 +90,7 @@ describe('rabbitmq in particular', () => {
     await askErlang(site, `vm_memory_monitor set_vm_memory_high_watermark [${isFull ? '0.000001' : '0.4'}]`)
   }
 
-  it('refuses at once while the broker takes nothing, and goes on by itself', async () => {
+  it('[62] refuses at once while the broker takes nothing, and goes on by itself', async () => {
     const publisher = t.open()
     await t.sends(publisher, [t.delivery()])
     await setFull(true)

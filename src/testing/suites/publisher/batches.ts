@@ -45,7 +45,7 @@ export const batchesTopic: PublisherTopic = {
       )
     },
 
-    'one that is too large dies alone': async (t) => {
+    '[60] one that is too large dies alone': async (t) => {
       const size = t.need('tooLarge', 'the place takes all that an event can have')
       const data = JSON.stringify('x'.repeat(size))
       const deliveries = [t.delivery({ data: '1' }), t.delivery({ data }), t.delivery({ data: '3' })]
@@ -57,7 +57,7 @@ export const batchesTopic: PublisherTopic = {
       assert.deepEqual((await t.harness.received(2)).map(text), ['1', '3'])
     },
 
-    'one for a place that does not exist fails alone': async (t) => {
+    '[61] one for a place that does not exist fails alone': async (t) => {
       const topic = t.need('unknownTopic', 'a place is made when something is sent there')
       const deliveries = [
         t.delivery({ data: '1' }),

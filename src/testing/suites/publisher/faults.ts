@@ -36,7 +36,9 @@ export const faultsTopic: PublisherTopic = {
       assert.equal(t.verdict(result), 'outage')
     },
 
-    'a broker that takes everything and answers nothing is waited for no longer than was said': async (t) => {
+    '[61] a broker that takes everything and answers nothing is waited for no longer than was said': async (
+      t,
+    ) => {
       const openHanging = t.need('openHanging', 'there is no connection that could hang')
       const { publisher, hang, goOn } = await openHanging()
       t.closing(publisher)
