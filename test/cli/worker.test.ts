@@ -1,5 +1,6 @@
 /** The worker as a process, and its supervisor: crash, roll, drain, and nothing lost. */
-import { describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { findPromtool, type Promtool } from '../observability/promtool.ts'
 import { createShop, SHOP } from './cli.ts'
 
 const messages = (
@@ -15,6 +16,23 @@ const mailerOf = async (shop: Awaited<ReturnType<typeof createShop>>) => {
   return json.outboxes[0].destinations.find(({ name }: { name: string }) => name === 'mailer').counts
 }
 
+let promtool: Promtool
+beforeAll(async () => {
+  promtool = await findPromtool()
+}, 300_000)
+
+/** What Prometheus would scrape, after it was found well-formed and matches. */
+const scraped = async (port: string | undefined, wanted: RegExp): Promise<string> => {
+  for (;;) {
+    const answer = await fetch(`http://127.0.0.1:${port}/metrics`)
+    expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+    const text = await answer.text()
+    if (!wanted.test(text)) continue
+    expect(promtool(['check', 'metrics'], text)).toEqual({ ok: true, said: '' })
+    return text
+  }
+}
+
 describe('a worker', { timeout: 240_000 }, () => {
   it('delivers, says how it is, and drains at SIGTERM', async () => {
     const shop = await createShop()
@@ -23,8 +41,45 @@ describe('a worker', { timeout: 240_000 }, () => {
     expect(await (await fetch(`http://127.0.0.1:${port}/ready`)).json()).toMatchObject({ status: 'ok' })
     expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200)
     expect((await fetch(`http://127.0.0.1:${port}/nothing`)).status).toBe(404)
+    await shop.publish(2)
+    const text = await scraped(
+      port,
+      /deliveries_total\{outbox="shop",destination="audit",outcome="done"\} 2\n/,
+    )
+    expect(text).toContain('posthaste_lanes_owned{outbox="shop",destination="mailer"} 64\n')
     child.kill('SIGTERM')
     expect(await ended).toMatchObject({ code: 0 })
+  })
+
+  it('shows what the outboxes measure themselves, and goes on telling other metrics', async () => {
+    const shop = await createShop()
+    shop.write(
+      'shop.mjs',
+      `import { createCountingMetrics, createOutbox } from 'posthaste'
+import { prometheusMetrics } from 'posthaste/prometheus'
+import { sqliteStore } from 'posthaste/sqlite'
+const make = (name, metrics) => createOutbox({ store: sqliteStore({ file: name + '.db' }), metrics, pendingIntervalMs: 10 })
+const counting = createCountingMetrics()
+export const outboxes = {
+  counted: make('counted', counting),
+  billing: make('billing', prometheusMetrics({ labels: { service: 'billing' } })),
+  stock: make('stock', prometheusMetrics()),
+}
+for (const outbox of Object.values(outboxes)) outbox.on('*', () => {})
+const timer = setInterval(() => {
+  if (counting.gauge('setPending', 'local') === undefined) return
+  clearInterval(timer)
+  console.log('the other metrics heard of it')
+}, 10)`,
+    )
+    shop.write('posthaste.config.mjs', `import { outboxes } from './shop.mjs'\nexport default { outboxes }\n`)
+    const { line } = shop.start(['worker', '--health-port', '0'])
+    const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
+    await line(/the other metrics heard of it/)
+    const every = ['outbox="counted"', 'outbox="billing",service="billing"', 'outbox="stock"'].map(
+      (labels) => `posthaste_pending\\{${labels},destination="local"\\} 0\\n`,
+    )
+    await scraped(port, new RegExp(every.join('[^]*')))
   })
 
   it('reads settings again when its file changes, and goes on with the old ones when they are wrong', async () => {
@@ -57,7 +112,15 @@ describe('the supervisor', { timeout: 240_000 }, () => {
   it('restarts a killed child, rolls at SIGHUP, drains at SIGTERM, and loses nothing', async () => {
     const shop = await createShop()
     await shop.run(['migrate'])
-    const { child, ended, line } = shop.start(['worker', '--workers', '3', '--health-port', '0'])
+    const { child, ended, line } = shop.start([
+      'worker',
+      '--workers',
+      '3',
+      '--health-port',
+      '0',
+      '--set',
+      'laneLease=3s',
+    ])
     const started = JSON.parse(await line(/"all workers deliver"/)) as { readonly pids: readonly number[] }
     expect(started.pids).toHaveLength(3)
     const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
@@ -70,6 +133,16 @@ describe('the supervisor', { timeout: 240_000 }, () => {
     expect(crash).toMatchObject({ worker: 1, signal: 'SIGKILL' })
     for (;;) if ((await fetch(`http://127.0.0.1:${port}/ready`)).status === 200) break
     await shop.publish(20)
+    const each = [0, 1, 2].map(
+      (worker) => `_paused\\{worker="${worker}",outbox="shop",destination="mailer"\\} 0\\n`,
+    )
+    const text = await scraped(port, new RegExp(each.join('[^]*')))
+    expect(text.match(/^posthaste_worker_(up|restarts_total)\{.*$/gm)).toEqual([
+      ...[0, 1, 2].map((worker) => `posthaste_worker_up{worker="${worker}"} 1`),
+      ...[0, 1, 0].map(
+        (restarts, worker) => `posthaste_worker_restarts_total{worker="${worker}"} ${restarts}`,
+      ),
+    ])
 
     child.kill('SIGHUP')
     await line(/"all workers were replaced"/)
