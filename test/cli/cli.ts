@@ -95,9 +95,14 @@ export const createFolder = (): Folder => {
   return folderAt(path, PROGRAM)
 }
 
-export const folderAt = (path: string, program: string): Folder => {
-  const start = (args: readonly string[], env: Record<string, string> = {}): Running => {
-    const child = spawn(process.execPath, [...args], { cwd: path, env: environment(env), stdio: 'pipe' })
+export const folderAt = (
+  path: string,
+  program: string,
+  always: Readonly<Record<string, string>> = {},
+): Folder => {
+  const start = (args: readonly string[], extra: Record<string, string> = {}): Running => {
+    const env = environment({ ...always, ...extra })
+    const child = spawn(process.execPath, [...args], { cwd: path, env, stdio: 'pipe' })
     onTestFinished(() => void child.kill('SIGKILL'))
     return follow(child)
   }
