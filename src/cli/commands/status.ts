@@ -23,6 +23,12 @@ const lagColour = ({ oldestLagMs }: DestinationOverview): Colour | null => {
   return oldestLagMs < LAG_WORRY_MS ? 'yellow' : 'red'
 }
 
+/** For how long it has been open in the first process of those in which it is. */
+const breakerText = ({ openBreakers: [first], state }: DestinationOverview): string => {
+  if (first === undefined) return state === 'serving' ? 'closed' : '-'
+  return `open ${formatDuration(Math.max(0, Date.now() - first.sinceMs))}`
+}
+
 const COLUMNS: readonly Column<DestinationOverview>[] = [
   { title: 'destination', text: ({ destination }) => destinationText(destination), flexible: true },
   { title: 'state', text: ({ state }) => state, colour: ({ state }) => STATE_COLOURS[state] },
@@ -42,6 +48,11 @@ const COLUMNS: readonly Column<DestinationOverview>[] = [
     colour: ({ counts }) => (counts.dead > 0 ? 'red' : null),
   },
   { title: 'done', text: ({ counts }) => number(counts.done), align: 'right' },
+  {
+    title: 'breaker',
+    text: breakerText,
+    colour: ({ openBreakers }) => (openBreakers.length > 0 ? 'red' : null),
+  },
   {
     title: 'lag',
     text: ({ oldestLagMs }) => (oldestLagMs === null ? '-' : formatDuration(oldestLagMs)),
@@ -190,7 +201,8 @@ export const status: Command = {
   counts: [0, 0],
   about: [
     'State: "serving" means that a live process has lanes of the destination, "unserved" that nobody does and its deliveries wait, ' +
-      '"paused" that an operator said so. Lag is the age of the oldest delivery that is due.',
+      '"paused" that an operator said so. Breaker says for how long a live process cannot reach the destination, and --json names ' +
+      'all of them. Lag is the age of the oldest delivery that is due.',
     'With --watch it is shown again and again, live in a terminal, with the rate since the last look.',
   ],
   flags: [
