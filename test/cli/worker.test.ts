@@ -1,4 +1,6 @@
 /** The worker as a process, and its supervisor: crash, roll, drain, and nothing lost. */
+import { statSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { findPromtool, type Promtool } from '../observability/promtool.ts'
 import { createShop, SHOP } from './cli.ts'
@@ -95,6 +97,38 @@ const timer = setInterval(() => {
       'concurrency must be a whole number from 1 to 1000, not 0',
     )
     await line(/"the worker delivers again"/)
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 0 })
+  })
+
+  it('follows its settings at SIGHUP, and when their file changes', async () => {
+    const shop = await createShop()
+    const settle = (outbox: object): void =>
+      shop.write('settings.json', JSON.stringify({ outboxes: { shop: { module: './shop.mjs' } }, outbox }))
+    settle({})
+    const path = join(shop.path, 'settings.json')
+    const { atime, mtime } = statSync(path)
+    const { child, ended, line } = shop.start(['worker', '--config', 'settings.json', '--health-port', '0'])
+    const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
+    /** Resolves when the worker serves these, and no others. */
+    const serves = async (...destinations: readonly string[]): Promise<void> => {
+      const wanted = destinations.map((name) => `outbox-processor-shop-to-${name}`).join()
+      for (;;) {
+        const ready = await fetch(`http://127.0.0.1:${port}/ready`)
+        const { outboxes } = (await ready.json()) as {
+          readonly outboxes: readonly { processors: string[] }[]
+        }
+        if (ready.status === 200 && outboxes[0]?.processors.join() === wanted) return
+      }
+    }
+    await serves('mailer', 'audit')
+    settle({ serve: ['audit'] })
+    // As old as before, so that only the signal can tell.
+    utimesSync(path, atime, mtime)
+    child.kill('SIGHUP')
+    await serves('audit')
+    settle({ serve: ['mailer'] })
+    await serves('mailer')
     child.kill('SIGTERM')
     expect(await ended).toMatchObject({ code: 0 })
   })

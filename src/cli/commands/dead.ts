@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import type { LoadedOutbox } from '../../config/load-config.ts'
 import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
 import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
