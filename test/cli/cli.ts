@@ -149,9 +149,20 @@ for (let index = 0; index < count; index += 1)
 await outbox.close()
 `
 
-export const createShop = async (): Promise<
-  Folder & { publish(count: number, email?: string): Promise<readonly string[]> }
-> => {
+export interface Shop extends Folder {
+  /** Gives the ids. */
+  publish(count: number, email?: string): Promise<readonly string[]>
+}
+
+/** Its mailer has refused so many, one for each key. */
+export const createShopWithDead = async (count: number): Promise<Shop> => {
+  const shop = await createShop()
+  await shop.publish(count, 'ada')
+  await shop.run(['worker', '--once', '--log-level', 'silent'])
+  return shop
+}
+
+export const createShop = async (): Promise<Shop> => {
   const folder = createFolder()
   folder.write('shop.mjs', SHOP)
   folder.write('posthaste.config.mjs', CONFIG)

@@ -4,7 +4,7 @@ import { COMMANDS } from '../../src/cli/commands/index.ts'
 import { EXIT } from '../../src/cli/exit-codes.ts'
 import { describeFailure } from '../../src/cli/failures.ts'
 import { parse } from '../../src/cli/parse.ts'
-import { createShop, type Ended } from './cli.ts'
+import { createShop, createShopWithDead, type Ended } from './cli.ts'
 
 interface Ids {
   readonly good: string
@@ -103,9 +103,7 @@ describe('a reader that left before anything was written', { timeout: 120_000 },
   })
 
   it('does not stop an act half way', async () => {
-    const shop = await createShop()
-    await shop.publish(2, 'ada')
-    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const shop = await createShopWithDead(2)
     const { child, ended } = shop.start(['dead', 'redrive', '--all'])
     child.stdout?.destroy()
     expect((await ended).code).toBe(141)

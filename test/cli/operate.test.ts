@@ -1,6 +1,6 @@
 /** Looking and repairing: every command on a small shop, with the built program. */
 import { describe, expect, it } from 'vitest'
-import { createShop, SHOP } from './cli.ts'
+import { createShop, createShopWithDead, SHOP } from './cli.ts'
 
 const UNKNOWN = '019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e'
 
@@ -175,9 +175,7 @@ describe('the commands', { timeout: 240_000 }, () => {
   })
 
   it('stop a bulk redrive between two steps, with nothing half done', async () => {
-    const shop = await createShop()
-    await shop.publish(6, 'ada')
-    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const shop = await createShopWithDead(6)
     const { child, ended } = shop.start(['dead', 'redrive', '--all', '--per-second', '1', '--json'])
     // The first step is one delivery, and is seen from outside when it is committed.
     for (;;) {

@@ -3,7 +3,7 @@ import { statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { findPromtool, type Promtool } from '../observability/promtool.ts'
-import { createShop, SHOP } from './cli.ts'
+import { createShop, SHOP, type Shop } from './cli.ts'
 
 const messages = (
   log: string,
@@ -13,7 +13,7 @@ const messages = (
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line))
 
-const mailerOf = async (shop: Awaited<ReturnType<typeof createShop>>) => {
+const mailerOf = async (shop: Shop) => {
   const { json } = await shop.run(['status', '--json'])
   return json.outboxes[0].destinations.find(({ name }: { name: string }) => name === 'mailer').counts
 }

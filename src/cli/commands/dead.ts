@@ -5,7 +5,7 @@ import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '
 import type { Command, Flag } from '../command.ts'
 import { ACT_FLAGS, eachPage, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
 import type { Session } from '../session.ts'
-import { agoText, plainDelivery, plainEvent, sayEvent, timeText } from '../show.ts'
+import { agoText, plainDelivery, showNamed, timeText } from '../show.ts'
 import { clean, count } from '../text.ts'
 
 /** More dead ones than this are looked at in several runs. */
@@ -92,14 +92,13 @@ export const deadShow: Command = {
   flags: [{ name: 'payload', about: 'show payload and headers too' }],
   examples: [['posthaste dead show 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', 'why it died']],
   async run(session) {
-    const [{ name }, detail] = await findEvent(session, session.operands[0] ?? '')
-    sayEvent(session, detail, session.isOn('payload'))
+    const { detail, json } = await showNamed(session)
     const stack = detail.attempts.at(-1)?.stack ?? null
     if (stack !== null) {
       session.say()
       for (const line of stack.split('\n')) session.say(session.paint('dim', clean(line)))
     }
-    return { json: { outbox: name, ...plainEvent(detail, session.isOn('payload')) } }
+    return { json }
   },
 }
 

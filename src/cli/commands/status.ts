@@ -5,6 +5,7 @@ import { type DestinationOverview, destinationText, type OutboxOverview, takeOve
 import type { Session } from '../session.ts'
 import { type Colour, type Column, type Paint, tableLines } from '../terminal.ts'
 import { clean, jsonText } from '../text.ts'
+import { wait } from '../wait.ts'
 
 const STATE_COLOURS: Readonly<Record<DestinationOverview['state'], Colour>> = {
   serving: 'green',
@@ -179,13 +180,7 @@ const watch = async (session: Session, everyMs: number, times: number) => {
       screen.show([head, ...blocks])
       if (session.isJson) streams.stdout.write(`${jsonText({ outboxes: now.map(plain) })}\n`)
       if (looks >= times) break
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, everyMs)
-        signal.addEventListener('abort', () => {
-          clearTimeout(timer)
-          resolve()
-        })
-      })
+      await wait(everyMs, signal)
     }
   } finally {
     screen.close()

@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Logger } from '../../core/spi/index.ts'
 import { EXIT } from '../exit-codes.ts'
+import { wait } from '../wait.ts'
 import { type Answer, jsonAnswer, startHealth } from './health.ts'
 import { mergedText, metricsAnswer } from './metrics.ts'
 import { askMetrics } from './metrics-channel.ts'
@@ -42,15 +43,6 @@ const WELL_AFTER_MS = 10_000
 const GRACE_MS = 10_000
 /** How long a new child may take until it delivers. */
 const START_MS = 60_000
-
-const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
 
 export class Supervisor {
   readonly #parts: SupervisorParts
@@ -139,7 +131,7 @@ export class Supervisor {
   async #allReady(): Promise<boolean> {
     while (!this.#isReady() && !this.#parts.signal.aborted && this.#hopeless === null) {
       await Promise.all([...this.#children.values()].map((child) => Promise.race([child.ready, child.ended])))
-      if (!this.#isReady()) await sleep(50, this.#parts.signal)
+      if (!this.#isReady()) await wait(50, this.#parts.signal)
     }
     return this.#isReady()
   }
@@ -209,7 +201,7 @@ export class Supervisor {
       signal: ended.signalCode,
       pauseMs,
     })
-    await sleep(pauseMs, signal)
+    await wait(pauseMs, signal)
     // A rolling restart may have filled the place meanwhile.
     if (signal.aborted || this.#hopeless !== null || this.#children.get(index) !== child) return
     this.#keep(this.#start(index))
@@ -226,7 +218,7 @@ export class Supervisor {
       next.isLeaving = true
       this.#leaving.add(next)
       void next.ended.then(() => this.#leaving.delete(next))
-      const late = sleep(START_MS, signal).then(() => false)
+      const late = wait(START_MS, signal).then(() => false)
       const isReady = await Promise.race([next.ready, late])
       if (signal.aborted) return
       if (!isReady) {
