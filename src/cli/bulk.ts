@@ -78,7 +78,6 @@ export const runBulk = async (
   const progress = session.progress(word)
   let changed: number
   try {
-    progress.update(0, ids.length)
     changed = await operator[kind](target, {
       ...session.act(),
       ...pace,
