@@ -51,6 +51,7 @@ export const PATHS = [
   'quarantined',
   'breakerOpened',
   'breakerClosed',
+  'breakerTold',
   // Routes.
   'expanded',
   'expansionRefused',
@@ -86,7 +87,11 @@ const METERS: Readonly<Record<string, Meter>> = {
     world.count('takeover', (result as TakenLane[]).filter(({ clean }) => !clean).length),
   'lanes.survey': (world, _request, result) =>
     world.count('fencedWorker', (result as LaneSurvey).alive ? 0 : 1),
-  'lanes.renew': (world, _request, result) => world.count('fencedWorker', result === true ? 0 : 1),
+  'lanes.renew': (world, request, result) => {
+    world.count('fencedWorker', result === true ? 0 : 1)
+    const worker = world.database.workers.get(request as string)
+    world.count('breakerTold', result === true ? (worker?.openBreakers.length ?? 0) : 0)
+  },
   'lanes.giveUp': (world) => world.count('laneGivenUp'),
   'queue.read': (world, _request, result) =>
     world.count('sweptLate', (result as ReadResult).swept?.length ?? 0),

@@ -180,6 +180,22 @@ export const DISPATCH: readonly Mutant[] = [
     hunters: ['src/core/policy/breaker.test.ts'],
   },
   {
+    name: 'breaker-forgets-its-beginning',
+    file: BREAKER,
+    find: 'this.openedAtMs ??= nowMs',
+    replace: 'this.openedAtMs = nowMs',
+    breaks: 'an outage is as old as its first opening, whatever probes did since',
+    hunters: ['src/core/policy/breaker.test.ts'],
+  },
+  {
+    name: 'breakers-of-the-gone',
+    file: 'src/core/inspection.ts',
+    find: '.filter(isAlive)',
+    replace: '.filter(() => true)',
+    breaks: 'only live processes say that a destination cannot be reached',
+    hunters: ['src/core/inspection.test.ts'],
+  },
+  {
     name: 'breaker-charges-the-innocent',
     file: BREAKER,
     find: 'if (earlier !== undefined && earlier.answersThen === this.answers) return false',

@@ -1,63 +1,96 @@
-/** Acts on many deliveries in small steps: with a bar, a throttle, and a place to stop after each step. */
+/** Acts on many deliveries: with a bar, a throttle, and a place to stop between two steps. */
+import type { LoadedOutbox } from '../config/load-config.ts'
 import { ERROR_CODES, OutboxError } from '../core/errors.ts'
+import type { DeliveryView, OperationKind } from '../core/spi/index.ts'
+import type { Flag, Result } from './command.ts'
 import { Interrupted } from './failures.ts'
+import { ACT_FLAGS, findEvent } from './filters.ts'
 import type { Session } from './session.ts'
 import { deliveriesText } from './text.ts'
 
-/** One step is one statement of the database: all of it, or nothing. */
-const STEP = 100
+const DONE: Readonly<Record<OperationKind, string>> = {
+  redrive: 'redriven',
+  replay: 'replayed',
+  discard: 'discarded',
+}
 
-const wait = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
+export const BULK_FLAGS: readonly Flag[] = [
+  { name: 'dry-run', about: 'say how many it would be, and touch nothing' },
+  { name: 'per-second', value: 'N', about: 'at most N a second, to spare what hears them' },
+  ...ACT_FLAGS,
+]
 
-export interface Bulk {
+export interface Choice {
+  readonly loaded: LoadedOutbox
   readonly ids: readonly string[]
-  /** Past tense, for the message: `redriven`. */
-  readonly done: string
-  readonly perSecond: number | null
-  readonly step: (ids: readonly string[]) => Promise<number>
 }
 
-/** Returns how many changed. Ctrl-C ends it between two steps and says how far it came. */
-export const runBulk = async (session: Session, { ids, done, perSecond, step }: Bulk): Promise<number> => {
-  const { signal } = session
-  const progress = session.progress(done)
-  const size = perSecond === null ? STEP : Math.max(1, Math.min(STEP, Math.floor(perSecond)))
-  let changed = 0
-  try {
-    for (let at = 0; at < ids.length; at += size) {
-      if (signal.aborted) {
-        progress.end()
-        const left = deliveriesText(ids.length - at)
-        throw new Interrupted(
-          `stopped: ${deliveriesText(changed)} ${done}, ${left} not touched; run it again to go on`,
-        )
-      }
-      const started = performance.now()
-      progress.update(at, ids.length)
-      const batch = ids.slice(at, at + size)
-      changed += await step(batch)
-      progress.update(Math.min(ids.length, at + size), ids.length)
-      const isLast = at + size >= ids.length
-      if (perSecond !== null && !isLast)
-        await wait((batch.length * 1_000) / perSecond - (performance.now() - started), signal)
-    }
-  } finally {
-    progress.end()
-  }
-  return changed
-}
-
-export const perSecondOf = (session: Session): number | null =>
-  session.text('per-second') === undefined ? null : session.whole('per-second', 1, [1, 100_000])
+/** As the core is told it. */
+export const paceOf = (session: Session): { readonly ratePerSecond?: number } =>
+  session.text('per-second') === undefined
+    ? {}
+    : { ratePerSecond: session.whole('per-second', 1, [1, 100_000]) }
 
 /** Nothing matched: said as what it is, with an exit code of its own. */
 export const requireSome = (ids: readonly string[], what: string): void => {
   if (ids.length === 0) throw new OutboxError(ERROR_CODES.notFound, `there is no ${what}`)
+}
+
+/** What the operands name; an event stands for all of its deliveries. */
+export const namedDeliveries = async (
+  session: Session,
+): Promise<{
+  readonly loaded: LoadedOutbox
+  readonly named: readonly { readonly id: string; readonly deliveries: readonly DeliveryView[] }[]
+}> => {
+  const found = []
+  for (const id of session.operands) found.push([id, await findEvent(session, id)] as const)
+  const owners = found.map(([, [loaded]]) => loaded)
+  const [first, ...others] = owners
+  if (first === undefined) return session.refuse('name at least one id')
+  if (others.some(({ name }) => name !== first.name))
+    session.refuse('these are in different outboxes; one at a time')
+  const named = found.map(([id, [, detail, delivery]]) => ({
+    id,
+    deliveries: delivery === null ? detail.deliveries : [delivery],
+  }))
+  return { loaded: first, named }
+}
+
+/** The core acts in steps, each a transaction. Ctrl-C ends it between two of them and says how far it came. */
+export const runBulk = async (
+  session: Session,
+  kind: OperationKind,
+  choose: () => Promise<Choice>,
+): Promise<Result> => {
+  const pace = paceOf(session)
+  const { loaded, ids: chosen } = await choose()
+  const ids = [...new Set(chosen)]
+  const { operator } = loaded.outbox
+  const target = { deliveryIds: ids, limit: ids.length }
+  const word = DONE[kind]
+  if (session.isOn('dry-run')) {
+    const matched = await operator[kind](target, { dryRun: true })
+    session.say(`would ${kind} ${deliveriesText(matched)}`)
+    return { json: { dryRun: true, matched, [word]: 0 } }
+  }
+  const { signal } = session
+  const progress = session.progress(word)
+  let changed: number
+  try {
+    changed = await operator[kind](target, {
+      ...session.act(),
+      ...pace,
+      signal,
+      onProgress: ({ done, total }) => progress.update(done, total),
+    })
+  } finally {
+    progress.end()
+  }
+  if (signal.aborted && changed < ids.length)
+    throw new Interrupted(
+      `stopped: ${deliveriesText(changed)} ${word}, ${deliveriesText(ids.length - changed)} not touched; run it again to go on`,
+    )
+  session.say(session.paint('green', `${deliveriesText(changed)} ${word}`))
+  return { json: { dryRun: false, matched: ids.length, [word]: changed } }
 }

@@ -81,7 +81,8 @@ const PUBLISHERS: Readonly<
   },
   webhook: {
     call: 'webhookPublisher',
-    options: "{ endpoint: { url: process.env.WEBHOOK_URL ?? 'https://example.org/hook' } }",
+    options:
+      "{ endpoint: { url: process.env.WEBHOOK_URL ?? 'https://example.org/hook', secret: process.env.WEBHOOK_SECRET ?? '{secret}' } }",
     packages: [],
   },
 }
@@ -158,10 +159,20 @@ export default defineConfig({
 })
 `
 
-/** Paths and texts; the migration is the store's own and comes from whoever calls. */
-export const filesFor = (plan: Plan, sql: string): readonly (readonly [string, string])[] => [
+export interface Ingredients {
+  /** The store's own migration. */
+  readonly sql: string
+  /** For the signatures of webhooks, until the user has one. */
+  readonly secret: string
+}
+
+/** Paths and texts. */
+export const filesFor = (
+  plan: Plan,
+  { sql, secret }: Ingredients,
+): readonly (readonly [string, string])[] => [
   [`posthaste.config.${plan.extension}`, configFile(plan)],
   [`outbox/events.${plan.extension}`, eventsFile(plan.extension === 'ts')],
-  [`outbox/outbox.${plan.extension}`, outboxFile(plan)],
+  [`outbox/outbox.${plan.extension}`, outboxFile(plan).replace('{secret}', secret)],
   ['outbox/migration.sql', sql],
 ]

@@ -75,7 +75,9 @@ const main = async (args: readonly string[]): Promise<number> => {
 
 /** Pools of the user's module may keep the process alive, so it ends by itself, once everything is written. */
 const leave = (exitCode: number): void => {
-  stdout.write('', () => stderr.write('', () => process.exit(exitCode)))
+  // A turn later, so that a stream whose reader is gone can say so first.
+  const end = (): void => void setImmediate(() => process.exit(exitCode))
+  stdout.write('', () => stderr.write('', end))
 }
 
 const readerLeft = (error: NodeJS.ErrnoException): void => {

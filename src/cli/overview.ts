@@ -1,5 +1,6 @@
 /** How an outbox is doing: asked from its database, the same from every machine. */
 import type { LoadedOutbox } from '../config/load-config.ts'
+import { type DestinationView, isAlive, openBreakersOf } from '../core/inspection.ts'
 import { UNROUTED } from '../core/model/delivery.ts'
 import type { BlockedKey, DestinationCounts, WorkerView } from '../core/spi/index.ts'
 
@@ -10,6 +11,8 @@ export interface DestinationOverview extends DestinationCounts {
   readonly state: DestinationState
   readonly ratePerSecond: number | null
   readonly lanes: number
+  /** Live processes that cannot reach it, the longest first. */
+  readonly openBreakers: DestinationView['openBreakers']
   /** Since the last look; null at the first one. */
   readonly donePerSecond: number | null
 }
@@ -26,8 +29,6 @@ export interface OutboxOverview {
 const BLOCKED_SHOWN = 10
 
 const EMPTY = { pending: 0, done: 0, retry: 0, dead: 0, discarded: 0, scheduled: 0, held: 0 }
-
-const isAlive = ({ fenced, expiresInMs }: WorkerView): boolean => !fenced && expiresInMs > 0
 
 const speed = (now: DestinationCounts, before: OutboxOverview | null, atMs: number): number | null => {
   const last = before?.destinations.find(({ destination }) => destination === now.destination)
@@ -72,6 +73,7 @@ export const takeOverview = async (
         state,
         ratePerSecond: registered?.ratePerSecond ?? null,
         lanes: serving.reduce((sum, { lanes }) => sum + lanes, 0),
+        openBreakers: openBreakersOf(workers, destination),
         donePerSecond: speed(now, before, atMs),
       }
     }),

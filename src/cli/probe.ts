@@ -31,22 +31,3 @@ export const indexNames = (host: OutboxHost): readonly string[] =>
   [...host.store.schema.sql().matchAll(/CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"([^"]+)"/g)].map(
     ([, name]) => name as string,
   )
-
-const isSql = ({ store }: OutboxHost): boolean => ['postgres', 'mysql', 'sqlite'].includes(store.name)
-
-/** The name of the process that has this lane; null when nobody has it, undefined when it cannot be found out. */
-export const laneOwner = async (
-  host: OutboxHost,
-  destination: string,
-  lane: number,
-): Promise<string | null | undefined> => {
-  const [lanes, workers] = [tableName(host, 'lanes'), tableName(host, 'workers')]
-  if (!isSql(host) || lanes === null || workers === null) return undefined
-  const [first, second] = host.store.name === 'postgres' ? ['$1', '$2'] : ['?', '?']
-  const free = host.store.name === 'postgres' ? 'NOT w.fenced' : 'w.fenced = 0'
-  const sql =
-    `SELECT w.name AS name FROM ${lanes} l JOIN ${workers} w ON w.id = l.worker_id ` +
-    `WHERE l.destination = ${first} AND l.lane = ${second} AND ${free}`
-  const rows = await ask(host, sql, [destination, lane])
-  return rows[0] === undefined ? null : String(rows[0].name)
-}

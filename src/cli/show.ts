@@ -2,6 +2,7 @@
 import { formatDuration } from '../config/duration.ts'
 import type { DeliveryStatus } from '../core/model/delivery.ts'
 import type { AttemptView, DeliveryView, EventDetail } from '../core/spi/index.ts'
+import { findEvent } from './filters.ts'
 import type { Session } from './session.ts'
 import type { Colour, Column } from './terminal.ts'
 import { clean, cleanLines } from './text.ts'
@@ -53,8 +54,18 @@ const plainAttempt = ({ atMs, ...rest }: AttemptView): Readonly<Record<string, u
 const payloadText = ({ event: { data } }: EventDetail): string =>
   typeof data === 'string' ? data : `${data.byteLength} bytes: ${Buffer.from(data).toString('base64')}`
 
+/** Shows the event that the operand names, and gives it back for more, with what --json prints of it. */
+export const showNamed = async (
+  session: Session,
+): Promise<{ readonly detail: EventDetail; readonly json: Readonly<Record<string, unknown>> }> => {
+  const [{ name }, detail] = await findEvent(session, session.operands[0] ?? '')
+  const withPayload = session.isOn('payload')
+  sayEvent(session, detail, withPayload)
+  return { detail, json: { outbox: name, ...plainEvent(detail, withPayload) } }
+}
+
 /** The whole story of an event; payload and headers only when they were asked for. */
-export const plainEvent = (detail: EventDetail, withPayload: boolean): Readonly<Record<string, unknown>> => {
+const plainEvent = (detail: EventDetail, withPayload: boolean): Readonly<Record<string, unknown>> => {
   const { event, deliveries, attempts } = detail
   const { data, headers, createdAtMs, occurredAtMs, ...rest } = event as EventDetail['event'] & {
     readonly occurredAtMs?: number
@@ -80,7 +91,7 @@ const payloadValue = (data: EventDetail['event']['data']): unknown => {
   }
 }
 
-export const sayEvent = (session: Session, detail: EventDetail, withPayload: boolean): void => {
+const sayEvent = (session: Session, detail: EventDetail, withPayload: boolean): void => {
   const { event, deliveries, attempts } = detail
   const now = Date.now()
   const facts: readonly (readonly [string, string | null | undefined])[] = [

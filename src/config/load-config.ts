@@ -34,7 +34,13 @@ export interface LoadOptions extends StorePlace {
   /** Flags with names of their own. */
   readonly said?: readonly Said[]
   /** Under the settings, and over the code: a logger for outboxes without one, for example. */
-  readonly under?: (given: OutboxHost['given']) => SettingsFromOutside
+  readonly under?: (given: OutboxHost['given'], loaded: LoadedWith) => SettingsFromOutside
+}
+
+/** What is known of an outbox when its settings are settled. */
+export interface LoadedWith {
+  readonly name: string
+  readonly worker: WorkerSettings
 }
 
 export interface LoadedOutbox {
@@ -139,6 +145,7 @@ interface Surroundings {
   readonly where: string
   readonly options: LoadOptions
   readonly environment: Readonly<Record<string, string | undefined>>
+  readonly worker: WorkerSettings
 }
 
 type Address = { readonly value: string; readonly from: string } | null
@@ -214,7 +221,7 @@ const loadOutbox = async (
   )
   const own = saidInFile(`outboxes.${name}`, translateOutbox(settings, around.where), around.where)
   const said = lastWords([...common, ...own, ...onTop]).filter(({ setting }) => setting.scope !== 'worker')
-  const under = around.options.under?.(host.given) ?? {}
+  const under = around.options.under?.(host.given, { name, worker: around.worker }) ?? {}
   const configure = (extra: SettingsFromOutside): void =>
     applySettings(name, host, said, { ...under, ...extra })
   configure({})
@@ -311,14 +318,15 @@ export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfi
   const entries = chosen(entriesOf(root, where), options.outbox ?? environment.POSTHASTE_OUTBOX)
   if (entries.length === 0)
     throw new ConfigError(`outboxes is empty; name at least one (${where})`, { key: 'outboxes' })
-  const around = { folder: file === null ? start : dirname(file), where, options, environment }
+  const worker = checkBounds(workerSettings)
+  const around = { folder: file === null ? start : dirname(file), where, options, environment, worker }
   const outboxes: LoadedOutbox[] = []
   for (const entry of entries) outboxes.push(await loadOutbox(entry, around, common, onTop))
   return {
     file,
     enabled,
     outboxes,
-    worker: checkBounds(workerSettings),
+    worker,
     workerSettings,
     events: eventsOf(root.events, where),
     unknownVariables: unknownVariables(environment),

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { createTestOutbox } from '../testing/index.ts'
+import { openBreakersOf } from './inspection.ts'
+import type { WorkerView } from './spi/index.ts'
 
 const refused = (text: string) =>
   expect.objectContaining({ code: 'POSTHASTE_INVALID_OPTION', message: expect.stringContaining(text) })
@@ -14,6 +16,33 @@ const waiting = async (count: number) => {
   )
   return made
 }
+
+describe('an open breaker', () => {
+  it('is told of by live workers alone, the oldest first', () => {
+    const worker = (name: string, sinceMs: number, over: Partial<WorkerView> = {}): WorkerView => ({
+      workerId: name,
+      name,
+      startedAtMs: 0,
+      expiresInMs: 5_000,
+      fenced: false,
+      destinations: ['d', 'other'],
+      lanes: 1,
+      openBreakers: [{ destination: 'd', sinceMs }],
+      ...over,
+    })
+    const workers = [
+      worker('late', 30),
+      worker('early', 20),
+      worker('fenced', 1, { fenced: true }),
+      worker('gone', 2, { expiresInMs: 0 }),
+    ]
+    expect(openBreakersOf(workers, 'd')).toEqual([
+      { worker: 'early', sinceMs: 20 },
+      { worker: 'late', sinceMs: 30 },
+    ])
+    expect(openBreakersOf(workers, 'other')).toEqual([])
+  })
+})
 
 describe('a question about deliveries', () => {
   it('may be asked without saying anything', async () => {

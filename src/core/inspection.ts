@@ -17,6 +17,7 @@ import type {
   MinuteStatistics,
   RegisteredDestination,
   Registry,
+  WorkerView,
 } from './spi/index.ts'
 
 export interface AuditQuery {
@@ -45,6 +46,8 @@ export interface DestinationView
   readonly batchSize: number | null
   readonly pollBatchSize: number | null
   readonly pollIntervalMs: number | null
+  /** Live processes that cannot reach it, the longest first; as of their last renewal. */
+  readonly openBreakers: readonly { readonly worker: string; readonly sinceMs: number }[]
 }
 
 /** Default: the newest 100 of all. */
@@ -142,7 +145,11 @@ export const createInspect = (
     eventOfDelivery: (deliveryId) => byId(deliveryId, (id) => role.eventOfDelivery(id)),
     counts: () => afterReady(() => role.counts()),
     workers: () => afterReady(() => role.workers()),
-    destinations: () => afterReady(async () => (await registry.load()).destinations.map(toDestination)),
+    destinations: () =>
+      afterReady(async () => {
+        const [{ destinations }, workers] = await Promise.all([registry.load(), role.workers()])
+        return destinations.map((registered) => toDestination(registered, workers))
+      }),
     async lanes(query = {}) {
       refuseUnknown('lanes', query, LANES_NAMES)
       const destination = readGiven('lanes', () => optionalText('destination', query.destination))
@@ -161,10 +168,30 @@ export const createInspect = (
   }
 }
 
-const toDestination = (registered: RegisteredDestination): DestinationView => {
+export const isAlive = ({ fenced, expiresInMs }: WorkerView): boolean => !fenced && expiresInMs > 0
+
+/** Of live workers, the longest open first. */
+export const openBreakersOf = (
+  workers: readonly WorkerView[],
+  destination: string,
+): DestinationView['openBreakers'] =>
+  workers
+    .filter(isAlive)
+    .flatMap(({ name, openBreakers }) =>
+      openBreakers
+        .filter((one) => one.destination === destination)
+        .map(({ sinceMs }) => ({ worker: name, sinceMs })),
+    )
+    .sort((a, b) => a.sinceMs - b.sinceMs)
+
+const toDestination = (
+  registered: RegisteredDestination,
+  workers: readonly WorkerView[],
+): DestinationView => {
   const { name, patterns, startedAtMs, paused, ratePerSecond, settings } = registered
   const none = Object.fromEntries(TUNED_NAMES.map((option) => [option, null])) as Record<TunedName, null>
-  return { name, patterns, startedAtMs, paused, ratePerSecond, ...none, ...settings }
+  const openBreakers = openBreakersOf(workers, name)
+  return { name, patterns, startedAtMs, paused, ratePerSecond, ...none, ...settings, openBreakers }
 }
 
 const limitOf = ({ limit = DEFAULT_LIMIT }: AuditQuery): number => boundedNumber('limit', limit, LIMITS)

@@ -95,9 +95,14 @@ export const createFolder = (): Folder => {
   return folderAt(path, PROGRAM)
 }
 
-export const folderAt = (path: string, program: string): Folder => {
-  const start = (args: readonly string[], env: Record<string, string> = {}): Running => {
-    const child = spawn(process.execPath, [...args], { cwd: path, env: environment(env), stdio: 'pipe' })
+export const folderAt = (
+  path: string,
+  program: string,
+  always: Readonly<Record<string, string>> = {},
+): Folder => {
+  const start = (args: readonly string[], extra: Record<string, string> = {}): Running => {
+    const env = environment({ ...always, ...extra })
+    const child = spawn(process.execPath, [...args], { cwd: path, env, stdio: 'pipe' })
     onTestFinished(() => void child.kill('SIGKILL'))
     return follow(child)
   }
@@ -144,9 +149,20 @@ for (let index = 0; index < count; index += 1)
 await outbox.close()
 `
 
-export const createShop = async (): Promise<
-  Folder & { publish(count: number, email?: string): Promise<readonly string[]> }
-> => {
+export interface Shop extends Folder {
+  /** Gives the ids. */
+  publish(count: number, email?: string): Promise<readonly string[]>
+}
+
+/** Its mailer has refused so many, one for each key. */
+export const createShopWithDead = async (count: number): Promise<Shop> => {
+  const shop = await createShop()
+  await shop.publish(count, 'ada')
+  await shop.run(['worker', '--once', '--log-level', 'silent'])
+  return shop
+}
+
+export const createShop = async (): Promise<Shop> => {
   const folder = createFolder()
   folder.write('shop.mjs', SHOP)
   folder.write('posthaste.config.mjs', CONFIG)

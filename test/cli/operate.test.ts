@@ -1,6 +1,6 @@
 /** Looking and repairing: every command on a small shop, with the built program. */
 import { describe, expect, it } from 'vitest'
-import { createShop, SHOP } from './cli.ts'
+import { createShop, createShopWithDead, SHOP } from './cli.ts'
 
 const UNKNOWN = '019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e'
 
@@ -12,10 +12,10 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect(behind.stderr).toContain('posthaste migrate makes or updates the tables')
     expect(await shop.run(['migrate', '--status'])).toMatchObject({ code: 1 })
     expect((await shop.run(['migrate', '--sql'])).stdout).toContain('CREATE TABLE "outbox_events"')
-    expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 2 migrations')
+    expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 3 migrations')
     expect((await shop.run(['db', 'setup', '--json'])).json).toMatchObject({
       ok: true,
-      outboxes: [{ before: 0, current: 2 }],
+      outboxes: [{ before: 0, current: 3 }],
     })
 
     const [good = ''] = await shop.publish(1)
@@ -111,6 +111,32 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect(await shop.run(['partitions', '--once'])).toMatchObject({ code: 2 })
   })
 
+  it('say since when a worker cannot reach a destination', async () => {
+    const shop = await createShop()
+    shop.write(
+      'shop.mjs',
+      SHOP.replace('PermanentError(', 'OutageError(').replace('PermanentError', 'OutageError'),
+    )
+    const [id = ''] = await shop.publish(3, 'ada')
+    const before = Date.now()
+    const worker = shop.start(['worker', '--set', 'laneLease=1s', '--log-level', 'silent'])
+    const told = async () => {
+      const { destinations } = (await shop.run(['status', '--json'])).json.outboxes[0]
+      return destinations.find(({ name }: { name: string }) => name === 'mailer')?.openBreakers[0]
+    }
+    let first = await told()
+    while (first === undefined) first = await told()
+    const { worker: name, sinceMs } = first
+    expect(name).toMatch(new RegExp(`:${worker.child.pid}$`))
+    expect(sinceMs).toBeGreaterThanOrEqual(before)
+    const since = new Date(sinceMs).toISOString().slice(0, 19)
+    expect((await shop.run(['why', id])).stdout).toContain(`The breaker of ${name} is open since ${since}`)
+    expect((await shop.run(['status'])).stdout).toMatch(/mailer +serving .* open \d+(\.\d)?m?s/)
+    expect((await shop.run(['doctor', '--json'])).json.findings).toContainEqual(
+      expect.objectContaining({ check: 'breakers', level: 'warning' }),
+    )
+  })
+
   it('tune a destination, and give a new one what is older than it', async () => {
     const shop = await createShop()
     await shop.publish(2)
@@ -149,9 +175,7 @@ describe('the commands', { timeout: 240_000 }, () => {
   })
 
   it('stop a bulk redrive between two steps, with nothing half done', async () => {
-    const shop = await createShop()
-    await shop.publish(6, 'ada')
-    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const shop = await createShopWithDead(6)
     const { child, ended } = shop.start(['dead', 'redrive', '--all', '--per-second', '1', '--json'])
     // The first step is one delivery, and is seen from outside when it is committed.
     for (;;) {
@@ -165,7 +189,19 @@ describe('the commands', { timeout: 240_000 }, () => {
     const [, redriven, left] =
       /stopped: (\d) deliver\w+ redriven, (\d) deliver\w+ not touched/.exec(stderr) ?? []
     expect(Number(redriven) + Number(left)).toBe(6)
-    const after = (await shop.run(['dead', 'list', '--json'])).json
-    expect(after.dead).toBe(Number(left))
+    const runs = async (): Promise<readonly string[]> => {
+      const { deliveries } = (await shop.run(['events', 'list', '--destination', 'mailer', '--json'])).json
+      return deliveries.map(({ run, status }: { run: number; status: string }) => `${run} ${status}`).sort()
+    }
+    const times = (count: number, text: string): readonly string[] => Array<string>(count).fill(text)
+    // A step is the end of the dead run and the beginning of the next: both, or neither.
+    expect(await runs()).toEqual([
+      ...times(Number(left), '1 dead'),
+      ...times(Number(redriven), '1 discarded'),
+      ...times(Number(redriven), '2 pending'),
+    ])
+    const rest = await shop.run(['dead', 'redrive', '--all', '--json'])
+    expect(rest.json).toMatchObject({ matched: Number(left), redriven: Number(left) })
+    expect(await runs()).toEqual([...times(6, '1 discarded'), ...times(6, '2 pending')])
   })
 })

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createShop, PROGRAM } from './cli.ts'
+import { createFolder, createShopWithDead, PROGRAM } from './cli.ts'
 
 /** Runs its arguments in a pseudo-terminal of 100 columns; ends them with Ctrl-C once the text was seen, or waits. */
 const PTY = `import fcntl, os, pty, struct, sys, termios
@@ -45,15 +45,9 @@ const inTerminal = (
 
 describe('in a terminal', { timeout: 240_000 }, () => {
   it('status --watch takes the screen, repeats itself, and gives the screen back at Ctrl-C', async () => {
-    const shop = await createShop()
-    await shop.publish(3, 'ada')
-    await shop.run(['worker', '--once', '--log-level', 'silent'])
-    const { code, output } = await inTerminal(shop.path, '0.0/s', [
-      'status',
-      '--watch',
-      '--interval',
-      '200ms',
-    ])
+    const shop = await createShopWithDead(3)
+    const watch = ['status', '--watch', '--interval', '200ms']
+    const { code, output } = await inTerminal(shop.path, '0.0/s', watch)
     expect(code).toBe(0)
     expect(output.startsWith('\u001b[?1049h\u001b[?25l')).toBe(true)
     expect(output.trimEnd().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true)
@@ -64,24 +58,16 @@ describe('in a terminal', { timeout: 240_000 }, () => {
   })
 
   it('a bulk redrive shows a bar', async () => {
-    const shop = await createShop()
-    await shop.publish(4, 'ada')
-    await shop.run(['worker', '--once', '--log-level', 'silent'])
-    const { code, output } = await inTerminal(shop.path, '', [
-      'dead',
-      'redrive',
-      '--all',
-      '--per-second',
-      '2',
-    ])
+    const shop = await createShopWithDead(4)
+    const redrive = ['dead', 'redrive', '--all', '--per-second', '2']
+    const { code, output } = await inTerminal(shop.path, '', redrive)
     expect(code).toBe(0)
     expect(output).toContain('redriven ████████████░░░░░░░░░░░░  50%  2/4')
     expect(output).toContain('4 deliveries redriven')
   })
 
   it('init asks its questions', async () => {
-    const shop = await createShop()
-    const { output, code } = await inTerminal(shop.path, 'Which database?', ['init'])
+    const { output, code } = await inTerminal(createFolder().path, 'Which database?', ['init'])
     expect(output).toContain('(sqlite, postgres, mysql, mariadb)')
     expect(output).toContain('nothing was written')
     expect(code).toBe(130)

@@ -1,6 +1,9 @@
 /** The worker as a process, and its supervisor: crash, roll, drain, and nothing lost. */
-import { describe, expect, it } from 'vitest'
-import { createShop, SHOP } from './cli.ts'
+import { statSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { findPromtool, type Promtool } from '../observability/promtool.ts'
+import { createShop, SHOP, type Shop } from './cli.ts'
 
 const messages = (
   log: string,
@@ -10,9 +13,26 @@ const messages = (
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line))
 
-const mailerOf = async (shop: Awaited<ReturnType<typeof createShop>>) => {
+const mailerOf = async (shop: Shop) => {
   const { json } = await shop.run(['status', '--json'])
   return json.outboxes[0].destinations.find(({ name }: { name: string }) => name === 'mailer').counts
+}
+
+let promtool: Promtool
+beforeAll(async () => {
+  promtool = await findPromtool()
+}, 300_000)
+
+/** What Prometheus would scrape, after it was found well-formed and matches. */
+const scraped = async (port: string | undefined, wanted: RegExp): Promise<string> => {
+  for (;;) {
+    const answer = await fetch(`http://127.0.0.1:${port}/metrics`)
+    expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+    const text = await answer.text()
+    if (!wanted.test(text)) continue
+    expect(promtool(['check', 'metrics'], text)).toEqual({ ok: true, said: '' })
+    return text
+  }
 }
 
 describe('a worker', { timeout: 240_000 }, () => {
@@ -23,8 +43,45 @@ describe('a worker', { timeout: 240_000 }, () => {
     expect(await (await fetch(`http://127.0.0.1:${port}/ready`)).json()).toMatchObject({ status: 'ok' })
     expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200)
     expect((await fetch(`http://127.0.0.1:${port}/nothing`)).status).toBe(404)
+    await shop.publish(2)
+    const text = await scraped(
+      port,
+      /deliveries_total\{outbox="shop",destination="audit",outcome="done"\} 2\n/,
+    )
+    expect(text).toContain('posthaste_lanes_owned{outbox="shop",destination="mailer"} 64\n')
     child.kill('SIGTERM')
     expect(await ended).toMatchObject({ code: 0 })
+  })
+
+  it('shows what the outboxes measure themselves, and goes on telling other metrics', async () => {
+    const shop = await createShop()
+    shop.write(
+      'shop.mjs',
+      `import { createCountingMetrics, createOutbox } from 'posthaste'
+import { prometheusMetrics } from 'posthaste/prometheus'
+import { sqliteStore } from 'posthaste/sqlite'
+const make = (name, metrics) => createOutbox({ store: sqliteStore({ file: name + '.db' }), metrics, pendingIntervalMs: 10 })
+const counting = createCountingMetrics()
+export const outboxes = {
+  counted: make('counted', counting),
+  billing: make('billing', prometheusMetrics({ labels: { service: 'billing' } })),
+  stock: make('stock', prometheusMetrics()),
+}
+for (const outbox of Object.values(outboxes)) outbox.on('*', () => {})
+const timer = setInterval(() => {
+  if (counting.gauge('setPending', 'local') === undefined) return
+  clearInterval(timer)
+  console.log('the other metrics heard of it')
+}, 10)`,
+    )
+    shop.write('posthaste.config.mjs', `import { outboxes } from './shop.mjs'\nexport default { outboxes }\n`)
+    const { line } = shop.start(['worker', '--health-port', '0'])
+    const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
+    await line(/the other metrics heard of it/)
+    const every = ['outbox="counted"', 'outbox="billing",service="billing"', 'outbox="stock"'].map(
+      (labels) => `posthaste_pending\\{${labels},destination="local"\\} 0\\n`,
+    )
+    await scraped(port, new RegExp(every.join('[^]*')))
   })
 
   it('reads settings again when its file changes, and goes on with the old ones when they are wrong', async () => {
@@ -44,6 +101,38 @@ describe('a worker', { timeout: 240_000 }, () => {
     expect(await ended).toMatchObject({ code: 0 })
   })
 
+  it('follows its settings at SIGHUP, and when their file changes', async () => {
+    const shop = await createShop()
+    const settle = (outbox: object): void =>
+      shop.write('settings.json', JSON.stringify({ outboxes: { shop: { module: './shop.mjs' } }, outbox }))
+    settle({})
+    const path = join(shop.path, 'settings.json')
+    const { atime, mtime } = statSync(path)
+    const { child, ended, line } = shop.start(['worker', '--config', 'settings.json', '--health-port', '0'])
+    const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
+    /** Resolves when the worker serves these, and no others. */
+    const serves = async (...destinations: readonly string[]): Promise<void> => {
+      const wanted = destinations.map((name) => `outbox-processor-shop-to-${name}`).join()
+      for (;;) {
+        const ready = await fetch(`http://127.0.0.1:${port}/ready`)
+        const { outboxes } = (await ready.json()) as {
+          readonly outboxes: readonly { processors: string[] }[]
+        }
+        if (ready.status === 200 && outboxes[0]?.processors.join() === wanted) return
+      }
+    }
+    await serves('mailer', 'audit')
+    settle({ serve: ['audit'] })
+    // As old as before, so that only the signal can tell.
+    utimesSync(path, atime, mtime)
+    child.kill('SIGHUP')
+    await serves('audit')
+    settle({ serve: ['mailer'] })
+    await serves('mailer')
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 0 })
+  })
+
   it('does not start without something to serve', async () => {
     const shop = await createShop()
     shop.write('shop.mjs', SHOP.slice(0, SHOP.indexOf('outbox.on')))
@@ -57,7 +146,15 @@ describe('the supervisor', { timeout: 240_000 }, () => {
   it('restarts a killed child, rolls at SIGHUP, drains at SIGTERM, and loses nothing', async () => {
     const shop = await createShop()
     await shop.run(['migrate'])
-    const { child, ended, line } = shop.start(['worker', '--workers', '3', '--health-port', '0'])
+    const { child, ended, line } = shop.start([
+      'worker',
+      '--workers',
+      '3',
+      '--health-port',
+      '0',
+      '--set',
+      'laneLease=3s',
+    ])
     const started = JSON.parse(await line(/"all workers deliver"/)) as { readonly pids: readonly number[] }
     expect(started.pids).toHaveLength(3)
     const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
@@ -70,6 +167,16 @@ describe('the supervisor', { timeout: 240_000 }, () => {
     expect(crash).toMatchObject({ worker: 1, signal: 'SIGKILL' })
     for (;;) if ((await fetch(`http://127.0.0.1:${port}/ready`)).status === 200) break
     await shop.publish(20)
+    const each = [0, 1, 2].map(
+      (worker) => `_paused\\{worker="${worker}",outbox="shop",destination="mailer"\\} 0\\n`,
+    )
+    const text = await scraped(port, new RegExp(each.join('[^]*')))
+    expect(text.match(/^posthaste_worker_(up|restarts_total)\{.*$/gm)).toEqual([
+      ...[0, 1, 2].map((worker) => `posthaste_worker_up{worker="${worker}"} 1`),
+      ...[0, 1, 0].map(
+        (restarts, worker) => `posthaste_worker_restarts_total{worker="${worker}"} ${restarts}`,
+      ),
+    ])
 
     child.kill('SIGHUP')
     await line(/"all workers were replaced"/)

@@ -33,6 +33,33 @@ describe('an outage', () => {
     expect(metrics.breaker('broker')).toBe('closed')
   })
 
+  it('is known to other processes within a renewal, with its beginning, and so is its end', async () => {
+    const broker = failingDestination({ fail: 'outage' })
+    await using t = createTestOutbox({
+      processName: 'host:1',
+      destinations: { broker: { to: broker, events: ['*'] }, other: { events: ['*'] } },
+    })
+    t.outbox.on('other', '*', () => undefined)
+    await using onlooker = createTestOutbox({ database: t.database, clock: t.runtime as never })
+    const told = async () =>
+      Object.fromEntries(
+        (await onlooker.outbox.inspect.destinations()).map(({ name, openBreakers }) => [name, openBreakers]),
+      )
+    await t.outbox.start()
+    await t.advance(60_000)
+    expect(await told()).toEqual({ broker: [], other: [] })
+    const openedAtMs = t.runtime.wallNow()
+    for (let n = 0; n < 3; n += 1) await t.outbox.transaction((tx) => t.outbox.publish(tx, event(n)))
+    await t.advance(5_000)
+    const breaker = { worker: 'host:1', sinceMs: openedAtMs }
+    expect(await told()).toEqual({ broker: [breaker], other: [] })
+    await t.advance(10 * 60_000)
+    expect(await told()).toEqual({ broker: [breaker], other: [] })
+    broker.script({ fail: 'never' })
+    await t.advance(60_000)
+    expect(await told()).toEqual({ broker: [], other: [] })
+  })
+
   it('[67] is known by the codes of the network, without anybody classifying them', async () => {
     const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
     const broker = failingDestination({ fail: () => refused, times: 4 })

@@ -1,5 +1,6 @@
 import type { LoadedConfig } from '../../config/load-config.ts'
 import type { AnyEventDefinition } from '../../core/define-event.ts'
+import { compilePattern, matches } from '../../core/policy/routing.ts'
 import type { Command } from '../command.ts'
 import { clean } from '../text.ts'
 
@@ -48,12 +49,7 @@ const routesOf = ({ outboxes }: LoadedConfig): readonly Route[] =>
   )
 
 const hears = ({ patterns }: Route, type: string): boolean =>
-  patterns.some(
-    (pattern) =>
-      pattern === '*' ||
-      pattern === type ||
-      (pattern.endsWith('.*') && type.startsWith(pattern.slice(0, -1))),
-  )
+  patterns.some((pattern) => matches(compilePattern(pattern), type))
 
 const asyncapi = (
   definitions: readonly AnyEventDefinition[],

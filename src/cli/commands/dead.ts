@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs'
-import type { LoadedOutbox } from '../../config/load-config.ts'
 import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
-import { perSecondOf, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command, Flag } from '../command.ts'
 import { ACT_FLAGS, eachPage, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
 import type { Session } from '../session.ts'
-import { agoText, plainDelivery, plainEvent, sayEvent, timeText } from '../show.ts'
-import { clean, count, deliveriesText } from '../text.ts'
+import { agoText, plainDelivery, showNamed, timeText } from '../show.ts'
+import { clean, count } from '../text.ts'
 
 /** More dead ones than this are looked at in several runs. */
 const LOOK_AT = 10_000
@@ -93,14 +92,13 @@ export const deadShow: Command = {
   flags: [{ name: 'payload', about: 'show payload and headers too' }],
   examples: [['posthaste dead show 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', 'why it died']],
   async run(session) {
-    const [{ name }, detail] = await findEvent(session, session.operands[0] ?? '')
-    sayEvent(session, detail, session.isOn('payload'))
+    const { detail, json } = await showNamed(session)
     const stack = detail.attempts.at(-1)?.stack ?? null
     if (stack !== null) {
       session.say()
       for (const line of stack.split('\n')) session.say(session.paint('dim', clean(line)))
     }
-    return { json: { outbox: name, ...plainEvent(detail, session.isOn('payload')) } }
+    return { json }
   },
 }
 
@@ -108,15 +106,8 @@ const CHOICE_FLAGS: readonly Flag[] = [
   { name: 'group', value: 'FINGERPRINT', about: 'all of one kind, as dead list shows them' },
   ...FILTER_FLAGS,
   { name: 'all', about: 'all that are dead' },
-  { name: 'dry-run', about: 'say how many it would be, and touch nothing' },
-  { name: 'per-second', value: 'N', about: 'at most N a second, to spare what hears them' },
-  ...ACT_FLAGS,
+  ...BULK_FLAGS,
 ]
-
-interface Choice {
-  readonly loaded: LoadedOutbox
-  readonly ids: readonly string[]
-}
 
 /** By ids, or by a filter; never everything by accident. */
 const choose = async (session: Session): Promise<Choice> => {
@@ -147,23 +138,13 @@ const choose = async (session: Session): Promise<Choice> => {
 }
 
 const chooseByIds = async (session: Session): Promise<Choice> => {
-  let loaded: LoadedOutbox | null = null
-  const ids: string[] = []
-  for (const id of session.operands) {
-    const [owner, detail, delivery] = await findEvent(session, id)
-    if (loaded !== null && owner.name !== loaded.name)
-      session.refuse('these are in different outboxes; one at a time')
-    loaded = owner
-    const dead = (delivery === null ? detail.deliveries : [delivery]).filter(
-      ({ status }) => status === 'dead',
-    )
-    requireSome(
-      dead.map((one) => one.id),
-      `dead delivery at ${id}: it is ${[...new Set((delivery === null ? detail.deliveries : [delivery]).map(({ status }) => status))].join(', ')}`,
-    )
-    ids.push(...dead.map((one) => one.id))
-  }
-  if (loaded === null) return session.refuse('name at least one id')
+  const { loaded, named } = await namedDeliveries(session)
+  const ids = named.flatMap(({ id, deliveries }) => {
+    const dead = deliveries.filter(({ status }) => status === 'dead').map((delivery) => delivery.id)
+    const states = new Set(deliveries.map(({ status }) => status))
+    requireSome(dead, `dead delivery at ${id}: it is ${[...states].join(', ')}`)
+    return dead
+  })
   return { loaded, ids }
 }
 
@@ -176,7 +157,7 @@ export const deadRedrive: Command = {
   about: [
     'Each begins a new run without attempts, in its old place in the order of its key; what waits behind a dead head goes on after it. ' +
       'Mend the cause first, or they die again.',
-    'Works in steps of at most 100, each a transaction: Ctrl-C stops between two of them, and what was not touched stays dead.',
+    'Works in steps of at most 200, each a transaction: Ctrl-C stops between two of them, and what was not touched stays dead.',
   ],
   flags: CHOICE_FLAGS,
   examples: [
@@ -184,20 +165,7 @@ export const deadRedrive: Command = {
     ['posthaste dead redrive --all --per-second 50 --reason "mail server is back"', 'gently'],
     ['posthaste dead redrive --key customer-7', 'one key, in its order'],
   ],
-  async run(session) {
-    const perSecond = perSecondOf(session)
-    const { loaded, ids } = await choose(session)
-    if (session.isOn('dry-run')) {
-      session.say(`would redrive ${deliveriesText(ids.length)}`)
-      return { json: { dryRun: true, matched: ids.length, redriven: 0 } }
-    }
-    const act = session.act()
-    const step = (deliveryIds: readonly string[]): Promise<number> =>
-      loaded.outbox.operator.redrive({ deliveryIds }, act)
-    const redriven = await runBulk(session, { ids, done: 'redriven', perSecond, step })
-    session.say(session.paint('green', `${deliveriesText(redriven)} redriven`))
-    return { json: { dryRun: false, matched: ids.length, redriven } }
-  },
+  run: (session) => runBulk(session, 'redrive', () => choose(session)),
 }
 
 export const deadDiscard: Command = {
@@ -212,18 +180,7 @@ export const deadDiscard: Command = {
   async run(session) {
     if ((session.text('reason') ?? '').trim() === '')
       session.refuse('discard needs --reason: somebody will ask')
-    const perSecond = perSecondOf(session)
-    const { loaded, ids } = await choose(session)
-    if (session.isOn('dry-run')) {
-      session.say(`would discard ${deliveriesText(ids.length)}`)
-      return { json: { dryRun: true, matched: ids.length, discarded: 0 } }
-    }
-    const act = session.act()
-    const step = (deliveryIds: readonly string[]): Promise<number> =>
-      loaded.outbox.operator.discard({ deliveryIds }, act)
-    const discarded = await runBulk(session, { ids, done: 'discarded', perSecond, step })
-    session.say(`${deliveriesText(discarded)} discarded`)
-    return { json: { dryRun: false, matched: ids.length, discarded } }
+    return await runBulk(session, 'discard', () => choose(session))
   },
 }
 

@@ -1,7 +1,7 @@
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
 import { hintFor } from '../../core/model/unknown-names.ts'
-import { perSecondOf } from '../bulk.ts'
+import { paceOf } from '../bulk.ts'
 import type { Command } from '../command.ts'
 import { ACT_FLAGS, durationFlag } from '../filters.ts'
 import type { Session } from '../session.ts'
@@ -168,7 +168,7 @@ export const backfill: Command = {
     const since = moment(session, 'since') ?? session.refuse('name --since: how far back?')
     const until = moment(session, 'until')
     const types = session.list('type')
-    const perSecond = perSecondOf(session)
+    const pace = paceOf(session)
     const limit = session.text('limit') === undefined ? null : session.whole('limit', 1, [1, 1_000_000_000])
     await outboxesWith(session, destination)
     const { outbox } = await session.outbox()
@@ -183,7 +183,7 @@ export const backfill: Command = {
           onProgress: ({ share }) => progress.update(Math.floor(share * 100), 100),
           ...(until === undefined ? {} : { until }),
           ...(types.length === 0 ? {} : { types }),
-          ...(perSecond === null ? {} : { ratePerSecond: perSecond }),
+          ...pace,
           ...(limit === null ? {} : { limit }),
         },
         session.act(),

@@ -3,10 +3,11 @@ import type { DeliveryStatus } from '../../core/model/delivery.ts'
 import { DELIVERY_STATUS } from '../../core/model/delivery.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
 import type { Command } from '../command.ts'
-import { durationFlag, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
+import { durationFlag, FILTER_FLAGS, filterOf } from '../filters.ts'
 import type { Session } from '../session.ts'
-import { deliveryColumns, plainDelivery, plainEvent, sayEvent, timeText } from '../show.ts'
+import { deliveryColumns, plainDelivery, showNamed, timeText } from '../show.ts'
 import { clean, jsonText } from '../text.ts'
+import { wait } from '../wait.ts'
 
 const STATES = Object.keys(DELIVERY_STATUS) as DeliveryStatus[]
 
@@ -93,9 +94,8 @@ export const eventsShow: Command = {
   flags: [{ name: 'payload', about: 'show payload and headers too' }],
   examples: [['posthaste events show 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e --payload', 'everything there is']],
   async run(session) {
-    const [{ name }, detail] = await findEvent(session, session.operands[0] ?? '')
-    sayEvent(session, detail, session.isOn('payload'))
-    return { json: { outbox: name, ...plainEvent(detail, session.isOn('payload')) } }
+    const { json } = await showNamed(session)
+    return { json }
   },
 }
 
@@ -147,13 +147,7 @@ export const eventsTail: Command = {
           if (lines >= limit) return { json: { lines } }
         }
       }
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, everyMs)
-        signal.addEventListener('abort', () => {
-          clearTimeout(timer)
-          resolve()
-        })
-      })
+      await wait(everyMs, signal)
     }
     return { json: { lines } }
   },

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -121,7 +122,8 @@ export const init: Command = {
     const folder = process.cwd()
     const plan = await planFrom(session, folder)
     const sample = await outboxAt(URLS[plan.database] ?? '', {})
-    const files = filesFor(plan, sample.schema.sql())
+    const secret = `whsec_${randomBytes(24).toString('base64')}`
+    const files = filesFor(plan, { sql: sample.schema.sql(), secret })
     const taken = files.map(([path]) => path).filter((path) => existsSync(join(folder, path)))
     if (taken.length > 0)
       throw new OutboxError(

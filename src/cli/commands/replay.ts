@@ -1,10 +1,31 @@
-import { perSecondOf, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command } from '../command.ts'
-import { ACT_FLAGS, eachPage, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
+import { eachPage, FILTER_FLAGS, filterOf } from '../filters.ts'
 import type { Session } from '../session.ts'
-import { deliveriesText } from '../text.ts'
 
 const LOOK_AT = 10_000
+
+/** Done deliveries: by ids, or by a filter. */
+const choose = async (session: Session): Promise<Choice> => {
+  const limit = session.whole('limit', 1_000, [1, LOOK_AT])
+  const filter = filterOf(session)
+  if (session.operands.length > 0) {
+    const { loaded, named } = await namedDeliveries(session)
+    const ids = named
+      .flatMap(({ deliveries }) => deliveries)
+      .filter(({ status }) => status === 'done')
+      .filter(({ destination }) => (filter.destination ?? destination) === destination)
+      .map(({ id }) => id)
+    return { loaded, ids }
+  }
+  if (filter.destination === undefined) session.refuse('name ids, or --destination with more filters')
+  const loaded = await session.outbox()
+  const ids: string[] = []
+  await eachPage(loaded, { ...filter, status: ['done'], order: 'oldest' }, limit, (page) => {
+    ids.push(...page.map(({ id }) => id))
+  })
+  return { loaded, ids }
+}
 
 export const replay: Command = {
   name: 'replay',
@@ -20,50 +41,16 @@ export const replay: Command = {
   flags: [
     ...FILTER_FLAGS,
     { name: 'limit', value: 'N', about: `at most N, the oldest first, 1 to ${LOOK_AT} (default 1000)` },
-    { name: 'dry-run', about: 'say how many it would be, and touch nothing' },
-    { name: 'per-second', value: 'N', about: 'at most N a second' },
-    ...ACT_FLAGS,
+    ...BULK_FLAGS,
   ],
   examples: [
     ['posthaste replay 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', 'one event, everywhere it went'],
     ['posthaste replay --destination search --type product.changed --per-second 100', 'fill an index again'],
   ],
-  async run(session) {
-    const perSecond = perSecondOf(session)
-    const limit = session.whole('limit', 1_000, [1, LOOK_AT])
-    const filter = filterOf(session)
-    const ids: string[] = []
-    let loaded: Awaited<ReturnType<Session['outbox']>>
-    if (session.operands.length > 0) {
-      const found = []
-      for (const id of session.operands) found.push(await findEvent(session, id))
-      loaded = found[0]?.[0] as typeof loaded
-      if (found.some(([owner]) => owner.name !== loaded.name))
-        session.refuse('these are in different outboxes; one at a time')
-      for (const [, detail, delivery] of found) {
-        const wanted = delivery === null ? detail.deliveries : [delivery]
-        for (const { status, destination, id } of wanted) {
-          const matches = filter.destination === undefined || filter.destination === destination
-          if (status === 'done' && matches) ids.push(id)
-        }
-      }
-    } else {
-      if (filter.destination === undefined) session.refuse('name ids, or --destination with more filters')
-      loaded = await session.outbox()
-      await eachPage(loaded, { ...filter, status: ['done'], order: 'oldest' }, limit, (page) => {
-        ids.push(...page.map(({ id }) => id))
-      })
-    }
-    requireSome(ids, 'done delivery that matches')
-    if (session.isOn('dry-run')) {
-      session.say(`would replay ${deliveriesText(ids.length)}`)
-      return { json: { dryRun: true, matched: ids.length, replayed: 0 } }
-    }
-    const act = session.act()
-    const step = (deliveryIds: readonly string[]): Promise<number> =>
-      loaded.outbox.operator.replay({ deliveryIds }, act)
-    const replayed = await runBulk(session, { ids, done: 'replayed', perSecond, step })
-    session.say(session.paint('green', `${deliveriesText(replayed)} replayed`))
-    return { json: { dryRun: false, matched: ids.length, replayed } }
-  },
+  run: (session) =>
+    runBulk(session, 'replay', async () => {
+      const choice = await choose(session)
+      requireSome(choice.ids, 'done delivery that matches')
+      return choice
+    }),
 }

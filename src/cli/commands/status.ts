@@ -5,6 +5,7 @@ import { type DestinationOverview, destinationText, type OutboxOverview, takeOve
 import type { Session } from '../session.ts'
 import { type Colour, type Column, type Paint, tableLines } from '../terminal.ts'
 import { clean, jsonText } from '../text.ts'
+import { wait } from '../wait.ts'
 
 const STATE_COLOURS: Readonly<Record<DestinationOverview['state'], Colour>> = {
   serving: 'green',
@@ -21,6 +22,12 @@ const number = (value: number): string => value.toLocaleString('en-US')
 const lagColour = ({ oldestLagMs }: DestinationOverview): Colour | null => {
   if (oldestLagMs === null || oldestLagMs < LAG_LOOK_MS) return null
   return oldestLagMs < LAG_WORRY_MS ? 'yellow' : 'red'
+}
+
+/** For how long it has been open in the first process of those in which it is. */
+const breakerText = ({ openBreakers: [first], state }: DestinationOverview): string => {
+  if (first === undefined) return state === 'serving' ? 'closed' : '-'
+  return `open ${formatDuration(Math.max(0, Date.now() - first.sinceMs))}`
 }
 
 const COLUMNS: readonly Column<DestinationOverview>[] = [
@@ -42,6 +49,11 @@ const COLUMNS: readonly Column<DestinationOverview>[] = [
     colour: ({ counts }) => (counts.dead > 0 ? 'red' : null),
   },
   { title: 'done', text: ({ counts }) => number(counts.done), align: 'right' },
+  {
+    title: 'breaker',
+    text: breakerText,
+    colour: ({ openBreakers }) => (openBreakers.length > 0 ? 'red' : null),
+  },
   {
     title: 'lag',
     text: ({ oldestLagMs }) => (oldestLagMs === null ? '-' : formatDuration(oldestLagMs)),
@@ -168,13 +180,7 @@ const watch = async (session: Session, everyMs: number, times: number) => {
       screen.show([head, ...blocks])
       if (session.isJson) streams.stdout.write(`${jsonText({ outboxes: now.map(plain) })}\n`)
       if (looks >= times) break
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, everyMs)
-        signal.addEventListener('abort', () => {
-          clearTimeout(timer)
-          resolve()
-        })
-      })
+      await wait(everyMs, signal)
     }
   } finally {
     screen.close()
@@ -190,7 +196,8 @@ export const status: Command = {
   counts: [0, 0],
   about: [
     'State: "serving" means that a live process has lanes of the destination, "unserved" that nobody does and its deliveries wait, ' +
-      '"paused" that an operator said so. Lag is the age of the oldest delivery that is due.',
+      '"paused" that an operator said so. Breaker says for how long a live process cannot reach the destination, and --json names ' +
+      'all of them. Lag is the age of the oldest delivery that is due.',
     'With --watch it is shown again and again, live in a terminal, with the rate since the last look.',
   ],
   flags: [

@@ -7,6 +7,7 @@ import { EXIT } from '../exit-codes.ts'
 import { durationFlag } from '../filters.ts'
 import type { Session } from '../session.ts'
 import { clean } from '../text.ts'
+import { wait } from '../wait.ts'
 
 const HOUR_MS = 3_600_000
 const LOCK_MS = 200
@@ -33,13 +34,7 @@ const repeat = async <T extends object>(
     for (const loaded of outboxes) last.push({ outbox: loaded.name, ...(await pass(loaded)) })
     passes += 1
     if (everyMs === undefined) break
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, everyMs)
-      signal.addEventListener('abort', () => {
-        clearTimeout(timer)
-        resolve()
-      })
-    })
+    await wait(everyMs, signal)
   }
   return { exitCode: EXIT.ok, json: { passes, outboxes: last } }
 }

@@ -1,5 +1,6 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
+import { isAlive } from '../../core/inspection.ts'
 import { UNROUTED } from '../../core/model/delivery.ts'
 import type {
   BlockedKey,
@@ -11,7 +12,6 @@ import type {
 import type { Command } from '../command.ts'
 import { findEvent } from '../filters.ts'
 import { destinationText } from '../overview.ts'
-import { laneOwner } from '../probe.ts'
 import { agoText, STATUS_COLOURS, timeText } from '../show.ts'
 import { clean } from '../text.ts'
 
@@ -68,8 +68,19 @@ const waitingForKey = ({ blocked }: Facts, { key, destination, id }: DeliveryVie
   ]
 }
 
+/** Breakers live in the memory of each process; what others know of them is what it said when it last renewed. */
+const breakerOf = ({ name, openBreakers }: WorkerView, destination: string, now: number): readonly string[] =>
+  openBreakers
+    .filter((one) => one.destination === destination)
+    .map(
+      ({ sinceMs }) =>
+        `The breaker of ${name} is open since ${timeText(sinceMs)} (${agoText(sinceMs, now)}): it cannot reach "${destination}". ` +
+        'No attempt is spent meanwhile, and it tries again by itself; its log says what went wrong.',
+    )
+
 const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promise<readonly string[]> => {
-  const alive = facts.workers.filter(({ fenced, expiresInMs }) => !fenced && expiresInMs > 0)
+  const { loaded, workers, now } = facts
+  const alive = workers.filter(isAlive)
   const able = alive.filter((worker) => worker.destinations.includes(destination))
   if (able.length === 0) {
     const others =
@@ -78,16 +89,18 @@ const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promi
       `Nobody serves destination "${destination}": ${others}. Start one: posthaste worker --destinations ${destination}`,
     ]
   }
-  const name = await laneOwner(facts.loaded.host, destination, lane)
-  if (name === undefined)
-    return [`One of ${able.map((worker) => worker.name).join(', ')} has its lane ${lane}.`]
-  const owner = able.find((worker) => worker.name === name)
+  const lanes = await loaded.outbox.inspect.lanes({ destination })
+  const id = lanes.find((one) => one.lane === lane)?.workerId
+  const owner = able.find(({ workerId }) => workerId === id)
   if (owner === undefined)
     return [
       `Nobody has its lane ${lane} at this moment; a live worker takes it within a renewal of its lease.`,
     ]
-  const until = timeText(facts.now + owner.expiresInMs)
-  return [`Its lane ${lane} belongs to ${owner.name}, until ${until} unless it is renewed.`]
+  const until = timeText(now + owner.expiresInMs)
+  return [
+    `Its lane ${lane} belongs to ${owner.name}, until ${until} unless it is renewed.`,
+    ...breakerOf(owner, destination, now),
+  ]
 }
 
 const unfinished = async (facts: Facts, delivery: DeliveryView): Promise<readonly string[]> => {
@@ -117,14 +130,13 @@ const unfinished = async (facts: Facts, delivery: DeliveryView): Promise<readonl
     said.push(`Destination "${destination}" is limited to ${registered.ratePerSecond} a second and process.`)
   const owner = await serving(facts, delivery)
   said.push(...owner)
-  const isUnexplained = said.length === owner.length && owner[0]?.startsWith('Its lane') === true
+  const isUnexplained = said.length === 1 && owner[0]?.startsWith('Its lane') === true
   if (!isUnexplained) return said
   const age = facts.now - createdAtMs
   if (age < SOON_MS) return [...said, 'It is due and will be sent in a moment.']
   return [
     ...said,
-    'It is due, so that process is busy with what comes before it, or cannot reach the destination: then its breaker is open, ' +
-      'and attempts are not spent. Its log says which.',
+    'It is due, and that process can reach the destination as far as it said, so it is busy with what comes before it.',
   ]
 }
 

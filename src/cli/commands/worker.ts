@@ -7,6 +7,8 @@ import { EXIT } from '../exit-codes.ts'
 import type { Session } from '../session.ts'
 import { clean } from '../text.ts'
 import { workerLogger } from '../worker/log.ts'
+import { WorkerMetrics } from '../worker/metrics.ts'
+import { answerMetrics } from '../worker/metrics-channel.ts'
 import { deliverOnce } from '../worker/once.ts'
 import { runSingle } from '../worker/single.ts'
 import { Supervisor } from '../worker/supervisor.ts'
@@ -37,17 +39,35 @@ const requireWork = ({ enabled, file, outboxes }: LoadedConfig): void => {
   )
 }
 
-/** Loads with a logger for outboxes that have none, and lets them make their tables as their code says. */
-const loadForWork = async (session: Session, quiet: boolean): Promise<[LoadedConfig, Logger]> => {
+/** Of the process that this is: a child of a supervisor has a number. */
+const indexOf = ({ streams }: Session): number | null => {
+  const index = streams.environment.POSTHASTE_WORKER_INDEX
+  return index === undefined ? null : Number(index)
+}
+
+/**
+ * Loads with a logger for outboxes that have none, and lets them make their tables as their code says. They measure when
+ * somebody can ask for it.
+ */
+const loadForWork = async (
+  session: Session,
+  quiet: boolean,
+  metrics: WorkerMetrics | null,
+): Promise<[LoadedConfig, Logger]> => {
   // Until the settings are read nobody knows the level; nothing is logged before the outboxes start.
   let logger: Logger = { log: () => undefined }
   const late: Logger = { log: (...line) => logger.log(...line) }
   const config = await session.load(
-    { under: (given) => (given.logger === undefined ? { logger: late } : {}) },
+    {
+      under: (given, loaded) => ({
+        ...(given.logger === undefined ? { logger: late } : {}),
+        ...(loaded.worker.healthPort === null ? {} : metrics?.settingsFor(given, loaded)),
+      }),
+    },
     saidOf(session),
   )
-  const index = session.streams.environment.POSTHASTE_WORKER_INDEX
-  const fields = { pid: process.pid, ...(index === undefined ? {} : { worker: Number(index) }) }
+  const index = indexOf(session)
+  const fields = { pid: process.pid, ...(index === null ? {} : { worker: index }) }
   logger = workerLogger(quiet ? 'silent' : config.worker.logLevel, fields)
   return [config, logger]
 }
@@ -61,6 +81,8 @@ const VALUE_FLAGS = [
   'table',
   'destinations',
   'log-level',
+  // A child listens nowhere; it measures because its parent can be asked.
+  'health-port',
 ] as const
 
 /** What a child needs to be told; the rest is the parent's. */
@@ -94,20 +116,27 @@ const supervise = async (session: Session, config: LoadedConfig, logger: Logger)
 
 const isChild = (): boolean => process.send !== undefined && process.env.POSTHASTE_WORKER_INDEX !== undefined
 
-const work = async (session: Session, config: LoadedConfig, logger: Logger): Promise<Result> => {
+const work = async (
+  session: Session,
+  config: LoadedConfig,
+  logger: Logger,
+  metrics: WorkerMetrics,
+): Promise<Result> => {
   const controller = new AbortController()
   session.signal.addEventListener('abort', () => controller.abort())
   if (isChild()) {
     // Ctrl-C reaches the whole group; the parent decides what happens, and a parent that is gone decides nothing.
     session.ignored = ['SIGINT']
     process.once('disconnect', () => controller.abort())
+    answerMetrics(() => metrics.text())
   }
   const withoutHealth = isChild() ? { ...config, worker: { ...config.worker, healthPort: null } } : config
   const exitCode = await runSingle({
     config: withoutHealth,
     logger,
+    metrics,
     signal: controller.signal,
-    reload: async () => (await loadForWork(session, false))[0],
+    reload: async () => (await loadForWork(session, false, metrics))[0],
     started: (health) => {
       process.send?.('ready')
       const processors = config.outboxes.flatMap((outbox) => outbox.processors)
@@ -130,14 +159,14 @@ export const worker: Command = {
     'Lanes are shared among all processes that serve a destination, so workers are added and taken away at will. With --workers N ' +
       'this is a supervisor of N processes: one that crashes is started again, SIGHUP replaces them one after another, SIGTERM drains all.',
     'Logs are JSON lines on standard error, unless the outbox has a logger of its own. With --health-port, /health says that the ' +
-      'process lives and /ready that it delivers. A single worker reads a JSON or TOML configuration again when it changes, and at SIGHUP.',
+      'process lives, /ready that it delivers, and /metrics what Prometheus asks for; a supervisor answers for all its processes. A single worker reads a JSON or TOML configuration again when it changes, and at SIGHUP.',
   ],
   flags: [
     { name: 'workers', value: 'N', about: 'processes under a supervisor, 1 to 100 (default 1)' },
     { name: 'destinations', value: 'A,B', about: 'only these; others wait for a process that serves them' },
     { name: 'once', about: 'deliver what is due now, and end; for cron' },
     { name: 'limit', value: 'N', about: 'with --once: attempt at most N deliveries' },
-    { name: 'health-port', value: 'PORT', about: 'health endpoints; 0 lets the system choose' },
+    { name: 'health-port', value: 'PORT', about: 'health and metrics endpoints; 0 lets the system choose' },
     { name: 'health-host', value: 'HOST', about: 'where they listen (default 127.0.0.1)' },
     { name: 'log-level', value: 'LEVEL', about: 'debug, info, warn, error or silent (default info)' },
   ],
@@ -153,7 +182,8 @@ export const worker: Command = {
     if (isOnce && session.text('workers') !== undefined)
       session.refuse('--once and --workers exclude each other')
     const { signal } = session
-    const [config, logger] = await loadForWork(session, false)
+    const metrics = new WorkerMetrics((indexOf(session) ?? 0) === 0)
+    const [config, logger] = await loadForWork(session, false, isOnce ? null : metrics)
     requireWork(config)
     if (isOnce) {
       const pass = await deliverOnce(config.outboxes, limit, signal)
@@ -162,7 +192,7 @@ export const worker: Command = {
     }
     return config.worker.workers > 1
       ? await supervise(session, config, logger)
-      : await work(session, config, logger)
+      : await work(session, config, logger, metrics)
   },
 }
 
@@ -179,7 +209,7 @@ export const consumeOne: Command = {
   examples: [['posthaste consume-one --destinations mailer', 'the next mail']],
   async run(session) {
     const { signal } = session
-    const [config] = await loadForWork(session, true)
+    const [config] = await loadForWork(session, true, null)
     requireWork(config)
     const pass = await deliverOnce(config.outboxes, 1, signal)
     const idle = pass.claimed === 0

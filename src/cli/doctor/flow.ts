@@ -3,6 +3,7 @@ import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { UNROUTED } from '../../core/model/delivery.ts'
 import { type OutboxOverview, takeOverview } from '../overview.ts'
+import { agoText, timeText } from '../show.ts'
 import { deliveriesText } from '../text.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
 
@@ -60,6 +61,17 @@ const checkOrphans = ({ workers }: OutboxOverview): Finding => {
   )
 }
 
+const checkBreakers = ({ destinations, atMs }: OutboxOverview): readonly Finding[] =>
+  destinations.flatMap(({ destination, openBreakers }) =>
+    openBreakers.map(({ worker, sinceMs }) =>
+      warning(
+        'breakers',
+        `that of ${worker} for "${destination}" is open since ${timeText(sinceMs)} (${agoText(sinceMs, atMs)})`,
+        'it cannot reach the destination: its log says why; it goes on by itself once it can',
+      ),
+    ),
+  )
+
 const checkDead = ({ destinations }: OutboxOverview): readonly Finding[] =>
   destinations.flatMap(({ destination, counts }) =>
     counts.dead === 0
@@ -90,6 +102,7 @@ export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[
   await new Promise((resolve) => setTimeout(resolve, TREND_MS))
   const after = await takeOverview(loaded, before)
   const served = checkServed(after)
+  const breakers = checkBreakers(after)
   const dead = checkDead(after)
   const trend = checkTrend(before, after)
   return [
@@ -98,6 +111,7 @@ export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[
       ? served
       : [ok('destination served', 'nothing waits for a destination that nobody serves')]),
     checkOrphans(after),
+    ...(breakers.length > 0 ? breakers : [ok('breakers', 'every live worker reaches its destinations')]),
     ...(dead.length > 0 ? dead : [ok('dead letters', 'none')]),
     ...(trend.length > 0 ? trend : [ok('backlog', 'nothing is due for longer than a minute')]),
   ]

@@ -5,10 +5,12 @@ import type { LoadedConfig, LoadedOutbox } from '../../config/load-config.ts'
 import type { Logger } from '../../core/spi/index.ts'
 import { EXIT } from '../exit-codes.ts'
 import { type HealthServer, jsonAnswer, startHealth } from './health.ts'
+import { metricsAnswer, type WorkerMetrics } from './metrics.ts'
 
 export interface SingleParts {
   readonly config: LoadedConfig
   readonly logger: Logger
+  readonly metrics: WorkerMetrics
   readonly signal: AbortSignal
   /** Reads the configuration again and settles it; the outboxes are not started meanwhile. */
   readonly reload: () => Promise<LoadedConfig>
@@ -83,6 +85,7 @@ export const runSingle = async (parts: SingleParts): Promise<number> => {
       jsonAnswer(isReady && !signal.aborted && (await answersInTime(config.outboxes)), {
         outboxes: config.outboxes.map(({ name, processors }) => ({ name, processors })),
       }),
+    '/metrics': () => metricsAnswer(parts.metrics.text()),
   }
   const health = healthPort === null ? null : await startHealth(healthHost, healthPort, pages)
   const reload = inTurn(async () => {

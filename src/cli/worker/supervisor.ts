@@ -5,7 +5,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Logger } from '../../core/spi/index.ts'
 import { EXIT } from '../exit-codes.ts'
-import { jsonAnswer, startHealth } from './health.ts'
+import { wait } from '../wait.ts'
+import { type Answer, jsonAnswer, startHealth } from './health.ts'
+import { mergedText, metricsAnswer } from './metrics.ts'
+import { askMetrics } from './metrics-channel.ts'
 
 export interface SupervisorParts {
   readonly workers: number
@@ -41,19 +44,12 @@ const GRACE_MS = 10_000
 /** How long a new child may take until it delivers. */
 const START_MS = 60_000
 
-const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
-
 export class Supervisor {
   readonly #parts: SupervisorParts
   readonly #children = new Map<number, Child>()
   readonly #failures = new Map<number, number>()
+  /** How often each place was filled again after its process had ended by itself. */
+  readonly #restarts = new Map<number, number>()
   readonly #leaving = new Set<Child>()
   #rolling: Promise<void> = Promise.resolve()
   /** A child said that it can never run: a configuration that cannot work, for one. */
@@ -75,6 +71,7 @@ export class Supervisor {
     const pages = {
       '/health': () => jsonAnswer(true, { pid: process.pid, children: this.#view() }),
       '/ready': () => jsonAnswer(this.#isReady(), { children: this.#view() }),
+      '/metrics': () => this.#metrics(),
     }
     const health = healthPort === null ? null : await startHealth(healthHost, healthPort, pages)
     const roll = (): void => {
@@ -100,6 +97,32 @@ export class Supervisor {
       .map(({ index, process: { pid }, isReady }) => ({ index, pid, ready: isReady }))
   }
 
+  /** All processes in one text, told apart by their numbers; one that does not answer in time is left out, and down. */
+  async #metrics(): Promise<Answer> {
+    const answers = await Promise.all(
+      Array.from({ length: this.#parts.workers }, async (_, index) => {
+        const child = this.#children.get(index)
+        const text = child?.isReady === true ? await askMetrics(child.process) : null
+        return { text, labels: { worker: String(index) } }
+      }),
+    )
+    const lines = [
+      '# HELP posthaste_worker_up 1 when the process delivers and answered this request, by its number.',
+      '# TYPE posthaste_worker_up gauge',
+      ...answers.map(
+        ({ text, labels }) => `posthaste_worker_up{worker="${labels.worker}"} ${Number(text !== null)}`,
+      ),
+      '# HELP posthaste_worker_restarts_total Processes that ended by themselves and were started again.',
+      '# TYPE posthaste_worker_restarts_total counter',
+      ...answers.map(
+        ({ labels }, index) =>
+          `posthaste_worker_restarts_total{worker="${labels.worker}"} ${this.#restarts.get(index) ?? 0}`,
+      ),
+    ]
+    const children = answers.flatMap(({ text, labels }) => (text === null ? [] : [{ text, labels }]))
+    return metricsAnswer(mergedText([{ text: lines.join('\n'), labels: {} }, ...children]))
+  }
+
   #isReady(): boolean {
     const { workers, signal } = this.#parts
     return !signal.aborted && this.#view().filter(({ ready }) => ready).length === workers
@@ -108,7 +131,7 @@ export class Supervisor {
   async #allReady(): Promise<boolean> {
     while (!this.#isReady() && !this.#parts.signal.aborted && this.#hopeless === null) {
       await Promise.all([...this.#children.values()].map((child) => Promise.race([child.ready, child.ended])))
-      if (!this.#isReady()) await sleep(50, this.#parts.signal)
+      if (!this.#isReady()) await wait(50, this.#parts.signal)
     }
     return this.#isReady()
   }
@@ -169,6 +192,7 @@ export class Supervisor {
     }
     const failures = lived >= WELL_AFTER_MS ? 1 : (this.#failures.get(index) ?? 0) + 1
     this.#failures.set(index, failures)
+    this.#restarts.set(index, (this.#restarts.get(index) ?? 0) + 1)
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10))
     logger.log('error', 'a worker ended by itself and is started again', {
       worker: index,
@@ -177,7 +201,7 @@ export class Supervisor {
       signal: ended.signalCode,
       pauseMs,
     })
-    await sleep(pauseMs, signal)
+    await wait(pauseMs, signal)
     // A rolling restart may have filled the place meanwhile.
     if (signal.aborted || this.#hopeless !== null || this.#children.get(index) !== child) return
     this.#keep(this.#start(index))
@@ -194,7 +218,7 @@ export class Supervisor {
       next.isLeaving = true
       this.#leaving.add(next)
       void next.ended.then(() => this.#leaving.delete(next))
-      const late = sleep(START_MS, signal).then(() => false)
+      const late = wait(START_MS, signal).then(() => false)
       const isReady = await Promise.race([next.ready, late])
       if (signal.aborted) return
       if (!isReady) {

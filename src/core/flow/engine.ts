@@ -8,7 +8,7 @@ import { LANES } from '../model/lane.ts'
 import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
 import { within } from '../runtime/signal.ts'
-import type { Logger, Metrics, Runtime, Store } from '../spi/index.ts'
+import type { Logger, Metrics, OpenBreaker, Runtime, Store } from '../spi/index.ts'
 import { DestinationFlow } from './destination-flow.ts'
 import { Expander } from './expand.ts'
 import { HotClaims } from './hot-claims.ts'
@@ -111,6 +111,7 @@ export class Engine implements HotIntake {
         },
         isBusy: (destination, lane) => this.#flows.get(destination)?.isBusy(lane) ?? false,
         isUnderWay: (destination, lane) => this.#flows.get(destination)?.isUnderWay(lane) ?? false,
+        openBreakers: () => this.#openBreakers(),
         renewed: () => void this.#routes.refresh(store.registry),
       },
     )
@@ -144,6 +145,14 @@ export class Engine implements HotIntake {
   /** Nobody else has a lane of any destination, so nobody else has to be told of anything. */
   servesAll(): boolean {
     return this.#routes.registered.every(({ name }) => this.#lanes.count(name) === LANES)
+  }
+
+  #openBreakers(): readonly OpenBreaker[] {
+    const now = this.#parts.runtime.monotonicNow()
+    return [...this.#flows].flatMap(([destination, { dispatcher }]) => {
+      const openForMs = dispatcher.breaker.openForMs(now)
+      return openForMs === null ? [] : [{ destination, openForMs }]
+    })
   }
 
   // ------------------------------------------------------------------------------------- hot intake

@@ -56,6 +56,7 @@ const create = async () => {
       fenced: () => undefined,
       isBusy: () => database.busy,
       isUnderWay: (_destination, lane) => underWay.has(lane),
+      openBreakers: () => [],
       renewed: () => undefined,
     },
   )

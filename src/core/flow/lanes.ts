@@ -14,7 +14,7 @@
  */
 import { LANES } from '../model/lane.ts'
 import { CHANNELS, type LanesMessage, tell } from '../runtime/channels.ts'
-import type { Cancel, Logger, Metrics, OwnedLane, Runtime, Store } from '../spi/index.ts'
+import type { Cancel, Logger, Metrics, OpenBreaker, OwnedLane, Runtime, Store } from '../spi/index.ts'
 
 export interface LaneEvents {
   /** Lanes came or went; `unclean` were taken from a worker that did not say goodbye. */
@@ -28,6 +28,8 @@ export interface LaneEvents {
   isBusy(destination: string, lane: number): boolean
   /** Whether something of this lane was sent, or is being sent, and is not settled yet. */
   isUnderWay(destination: string, lane: number): boolean
+  /** What others shall know of our breakers; asked with every renewal. */
+  openBreakers(): readonly OpenBreaker[]
   /** After every successful renewal, for what else is refreshed at that pace. */
   renewed(): void
 }
@@ -209,7 +211,8 @@ export class Lanes {
 
   async #renew(): Promise<boolean> {
     const sentAt = this.#runtime.monotonicNow()
-    if (await this.#store.lanes.renew(this.#workerId, this.#options.leaseMs)) {
+    const open = this.#events.openBreakers()
+    if (await this.#store.lanes.renew(this.#workerId, this.#options.leaseMs, open)) {
       this.#extendFrom(sentAt)
       this.#events.renewed()
       return true

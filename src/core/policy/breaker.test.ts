@@ -38,6 +38,20 @@ describe('a breaker', () => {
     expect(breaker.state(1010)).toBe('closed')
   })
 
+  it('says since when it is not closed, whatever its probes did meanwhile', () => {
+    const breaker = openBreaker()
+    expect(breaker.openForMs(300)).toBe(300)
+    breaker.admit('probe', 1000)
+    expect(breaker.openForMs(1000)).toBe(1000)
+    breaker.onOutage('probe', 1010)
+    expect(breaker.openForMs(2000)).toBe(2000)
+    breaker.admit('again', 3010)
+    breaker.onSuccess('again', 3020)
+    expect(breaker.openForMs(3020)).toBeNull()
+    breaker.onOutage('anew', 4000)
+    expect(breaker.openForMs(4001)).toBe(1)
+  })
+
   it('stays open twice as long each time its probe fails, up to its longest', () => {
     const breaker = openBreaker()
     const waits: number[] = []

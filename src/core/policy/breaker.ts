@@ -76,6 +76,8 @@ class Breaker {
   private answersInARow = 0
   private openings = 0
   private openUntilMs = 0
+  /** When it left the closed state; probes in between do not count. */
+  private openedAtMs: number | null = null
   private probe: string | null = null
   /** Answers ever received, by which a strike sees whether anything got through since the last one. */
   private answers = 0
@@ -140,6 +142,11 @@ class Breaker {
     return this.current
   }
 
+  /** For how long it has not been closed; null while it is. */
+  openForMs(nowMs: number): number | null {
+    return this.openedAtMs === null ? null : Math.max(0, nowMs - this.openedAtMs)
+  }
+
   snapshot(nowMs: number): BreakerSnapshot {
     const waitMs = this.waitMs(nowMs)
     const { current: state, outagesInARow, openings, probe } = this
@@ -170,6 +177,7 @@ class Breaker {
   private open(nowMs: number): void {
     const { openMs, maxOpenMs } = this.options
     this.current = 'open'
+    this.openedAtMs ??= nowMs
     this.openings += 1
     this.probe = null
     const fullMs = Math.min(maxOpenMs, openMs * 2 ** (this.openings - 1))
@@ -185,6 +193,7 @@ class Breaker {
     this.answersInARow += 1
     if (this.answersInARow < this.options.closeAfter) return false
     this.current = 'closed'
+    this.openedAtMs = null
     this.outagesInARow = 0
     this.openings = 0
     return true

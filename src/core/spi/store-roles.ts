@@ -160,6 +160,15 @@ export interface WorkerView {
   readonly fenced: boolean
   readonly destinations: readonly string[]
   readonly lanes: number
+  /** As of its last renewal. */
+  readonly openBreakers: readonly OpenBreakerView[]
+}
+
+/** The destination cannot be reached by this worker, so what it has for it waits with its attempts unspent. */
+export interface OpenBreakerView {
+  readonly destination: string
+  /** By the database's clock. */
+  readonly sinceMs: number
 }
 
 export interface LaneView {

@@ -70,8 +70,11 @@ export interface StoreCapabilities {
 export interface LaneStore {
   /** A new worker row. The id is new at every boot, so that a restart never inherits rights. */
   register(worker: WorkerRegistration): Promise<void>
-  /** Extends the lease. False: the worker was fenced (or is unknown) and must start anew under another id. */
-  renew(workerId: string, leaseMs: number): Promise<boolean>
+  /**
+   * Extends the lease, and remembers for others which breakers of the worker are open; those that are not named are closed.
+   * False: the worker was fenced (or is unknown) and must start anew under another id.
+   */
+  renew(workerId: string, leaseMs: number, openBreakers?: readonly OpenBreaker[]): Promise<boolean>
   /**
    * Fences workers whose lease ran out, then reports for each served destination who could serve it and
    * what is free. Fencing waits for settles in progress, so afterwards the fenced worker changes nothing.
@@ -93,6 +96,12 @@ export interface WorkerRegistration {
   readonly name: string
   readonly leaseMs: number
   readonly destinations: readonly string[]
+}
+
+export interface OpenBreaker {
+  readonly destination: string
+  /** Since it was last closed. */
+  readonly openForMs: number
 }
 
 export interface LaneSurvey {

@@ -1,5 +1,6 @@
 /** The rows of the tables, and the orders in which they are looked at. */
 import type { DeliveryStatus, EventRecord } from '../../core/model/index.ts'
+import type { OpenBreakerView } from '../../core/spi/index.ts'
 
 export interface EventRow {
   readonly record: EventRecord
@@ -45,6 +46,7 @@ export interface WorkerRow {
   readonly destinations: readonly string[]
   expiresAtMs: number
   fenced: boolean
+  openBreakers: readonly OpenBreakerView[]
 }
 
 export const newDeliveryRow = (

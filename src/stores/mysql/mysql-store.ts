@@ -148,7 +148,7 @@ const isNoTransaction = (error: unknown): boolean =>
 
 const laneRole = (database: MysqlDatabase, t: Tables): LaneStore => ({
   register: (worker) => laneStatements.register(database, t, worker),
-  renew: (workerId, leaseMs) => laneStatements.renew(database, t, workerId, leaseMs),
+  renew: (workerId, leaseMs, open) => laneStatements.renew(database, t, workerId, leaseMs, open),
   survey: (workerId, destinations) => laneStatements.survey(database, t, workerId, destinations),
   take: (workerId, destination, atMost) => laneStatements.take(database, t, workerId, destination, atMost),
   giveUp: (workerId, destination, lanes) => laneStatements.giveUp(database, t, workerId, destination, lanes),

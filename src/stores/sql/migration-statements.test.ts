@@ -21,11 +21,11 @@ SELECT 1 - 2 / 3;
 })
 
 const ALL = {
-  postgres: postgresMigration({ to: 3 }),
-  'postgres, partitioned': postgresMigration({ to: 3, layout: 'partitioned' }),
-  mysql: mysqlMigration({ to: 2 }),
-  'mysql, partitioned': mysqlMigration({ to: 2, layout: 'partitioned' }),
-  sqlite: sqliteMigration({ to: 2 }),
+  postgres: postgresMigration({ to: 4 }),
+  'postgres, partitioned': postgresMigration({ to: 4, layout: 'partitioned' }),
+  mysql: mysqlMigration({ to: 3 }),
+  'mysql, partitioned': mysqlMigration({ to: 3, layout: 'partitioned' }),
+  sqlite: sqliteMigration({ to: 3 }),
 } as const
 
 describe.each(Object.entries(ALL))('the statements of %s', (_, statements) => {
@@ -60,9 +60,9 @@ describe('a range of versions', () => {
   })
 
   it.each([
-    [{ to: 4 }, 'to must be a whole number from 1 to 3'],
-    [{ to: 0 }, 'to must be a whole number from 1 to 3'],
-    [{}, 'to must be a whole number from 1 to 3'],
+    [{ to: 5 }, 'to must be a whole number from 1 to 4'],
+    [{ to: 0 }, 'to must be a whole number from 1 to 4'],
+    [{}, 'to must be a whole number from 1 to 4'],
     [{ from: 2, to: 2 }, 'from must be a whole number from 0 to 1'],
     [{ to: 2, shema: 'x' }, 'did you mean "schema"?'],
     [{ to: 2, view: 'no' }, 'view must be true or false'],
@@ -73,8 +73,8 @@ describe('a range of versions', () => {
   })
 
   it('and names are checked on every database', () => {
-    expect(() => mysqlMigration({ to: 3 })).toThrow('to must be')
-    expect(() => sqliteMigration({ to: 3 })).toThrow('to must be')
+    expect(() => mysqlMigration({ to: 4 })).toThrow('to must be')
+    expect(() => sqliteMigration({ to: 4 })).toThrow('to must be')
     expect(() => mysqlMigration({ to: 1, prefix: '1' })).toThrow('prefix must be')
     expect(() => sqliteMigration({ to: 1, prefix: '1' })).toThrow('prefix must be')
     expect(() => postgresRemoval({ prefix: '1' })).toThrow('prefix must be')
@@ -83,9 +83,9 @@ describe('a range of versions', () => {
   })
 
   it.each([
-    ['postgres', postgresMigration({ to: 3 }), postgresMigration({ to: 3, view: false })],
-    ['mysql', mysqlMigration({ to: 2 }), mysqlMigration({ to: 2, view: false })],
-    ['sqlite', sqliteMigration({ to: 2 }), sqliteMigration({ to: 2, view: false })],
+    ['postgres', postgresMigration({ to: 4 }), postgresMigration({ to: 4, view: false })],
+    ['mysql', mysqlMigration({ to: 3 }), mysqlMigration({ to: 3, view: false })],
+    ['sqlite', sqliteMigration({ to: 3 }), sqliteMigration({ to: 3, view: false })],
   ])('of %s can do without the view', (_, all, without) => {
     const left = all.filter((text) => !without.includes(text))
     expect(left).toEqual([expect.stringMatching(/^(--.*\n)*CREATE.*VIEW/)])

@@ -138,7 +138,8 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
 
 const laneRole = (database: SqliteDatabase, t: Tables): LaneStore => ({
   register: (worker) => database.write((c) => laneStatements.register(c, t, worker)),
-  renew: (workerId, leaseMs) => database.write((c) => laneStatements.renew(c, t, workerId, leaseMs)),
+  renew: (workerId, leaseMs, open) =>
+    database.write((c) => laneStatements.renew(c, t, workerId, leaseMs, open)),
   async survey(workerId, destinations) {
     // Surveys are frequent and fencing is rare, so the write lock is asked for only when there is something to fence.
     const quick = await database.read((c) =>

@@ -78,7 +78,7 @@ const LAW: readonly Layer[] = [
     may: ['src/core', 'src/stores/mysql', 'src/stores/postgres', 'src/stores/sqlite'],
     node: 'any',
   },
-  { of: 'src/cli', may: ['src/core', 'src/config'], node: 'any' },
+  { of: 'src/cli', may: ['src/core', 'src/config', 'src/prometheus'], node: 'any' },
   { of: 'src/testing', may: ['src/core', 'src/stores/memory'], node: 'any' },
 ]
 

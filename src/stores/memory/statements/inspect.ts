@@ -155,10 +155,10 @@ export const audit = (db: MemoryDatabase, { limit }: { limit: number }): AuditEn
 
 export const workers = (db: MemoryDatabase): WorkerView[] => {
   const now = db.now()
-  return [...db.workers.values()].map(({ id, name, startedAtMs, expiresAtMs, fenced, destinations }) => {
+  return [...db.workers.values()].map(({ id, expiresAtMs, ...worker }) => {
     let lanes = 0
     for (const owners of db.lanes.values()) for (const owner of owners) if (owner.owner === id) lanes += 1
-    return { workerId: id, name, startedAtMs, expiresInMs: expiresAtMs - now, fenced, destinations, lanes }
+    return { ...worker, workerId: id, expiresInMs: expiresAtMs - now, lanes }
   })
 }
 

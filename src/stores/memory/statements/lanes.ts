@@ -2,6 +2,7 @@ import { LANES } from '../../../core/model/index.ts'
 import type {
   DestinationSurvey,
   LaneSurvey,
+  OpenBreaker,
   OwnedLane,
   TakenLane,
   WorkerRegistration,
@@ -21,13 +22,21 @@ export const register = (db: MemoryDatabase, registration: WorkerRegistration): 
     destinations: [...destinations],
     expiresAtMs,
     fenced: false,
+    openBreakers: [],
   })
 }
 
-export const renew = (db: MemoryDatabase, workerId: string, leaseMs: number): boolean => {
+export const renew = (
+  db: MemoryDatabase,
+  workerId: string,
+  leaseMs: number,
+  open: readonly OpenBreaker[] = [],
+): boolean => {
   const worker = db.workers.get(workerId)
   if (worker === undefined || worker.fenced) return false
-  worker.expiresAtMs = db.now() + leaseMs
+  const now = db.now()
+  worker.expiresAtMs = now + leaseMs
+  worker.openBreakers = open.map(({ destination, openForMs }) => ({ destination, sinceMs: now - openForMs }))
   return true
 }
 

@@ -16,6 +16,7 @@ import type {
   WorkerView,
 } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
+import { readBreakers } from '../../sql/open-breakers.ts'
 import type { MysqlDatabase, Row } from '../database.ts'
 import { literal } from '../script.ts'
 import { decodeView, viewSelect } from './delivery-view.ts'
@@ -156,7 +157,7 @@ export const blockedKeys = async (
 export const workers = async (db: MysqlDatabase, t: Tables): Promise<readonly WorkerView[]> => {
   const rows =
     await db.rows(`SELECT w.id, w.name, w.started_at, ${msBetween(NOW, 'w.expires_at')}, w.fenced, w.destinations,
-  (SELECT COUNT(*) FROM ${t.lanes} AS l WHERE l.worker_id = w.id AND l.lane >= 0)
+  (SELECT COUNT(*) FROM ${t.lanes} AS l WHERE l.worker_id = w.id AND l.lane >= 0), w.breakers, w.expires_at
 FROM ${t.workers} AS w ORDER BY w.started_at`)
   return rows.map((row) => ({
     workerId: asText(row[0]),
@@ -166,6 +167,7 @@ FROM ${t.workers} AS w ORDER BY w.started_at`)
     fenced: asNumber(row[4]) === 1,
     destinations: JSON.parse(asText(row[5])) as string[],
     lanes: asNumber(row[6]),
+    openBreakers: readBreakers(asTextOrNull(row[7]), asMs(row[8])),
   }))
 }
 

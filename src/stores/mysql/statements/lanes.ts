@@ -3,11 +3,13 @@ import { LANES } from '../../../core/model/index.ts'
 import type {
   DestinationSurvey,
   LaneSurvey,
+  OpenBreaker,
   OwnedLane,
   TakenLane,
   WorkerRegistration,
 } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
+import { breakersText } from '../../sql/open-breakers.ts'
 import type { MysqlDatabase } from '../database.ts'
 import { asNumber, asText, later, lockWorkers, NOW, one, textList, workerIsAlive } from './sql-text.ts'
 
@@ -25,10 +27,12 @@ export const renew = async (
   t: Tables,
   workerId: string,
   leaseMs: number,
+  open: readonly OpenBreaker[] = [],
 ): Promise<boolean> => {
   const [answer] = await db.script([
-    one(`UPDATE ${t.workers} SET expires_at = ${later(NOW, '?')} WHERE id = ? AND fenced = 0`, [
+    one(`UPDATE ${t.workers} SET expires_at = ${later(NOW, '?')}, breakers = ? WHERE id = ? AND fenced = 0`, [
       leaseMs,
+      breakersText(open, leaseMs),
       workerId,
     ]),
   ])

@@ -350,4 +350,14 @@ SET LOCAL lock_timeout = '5s';
 ALTER TABLE {schema}."{prefix}destinations" ADD COLUMN settings text;
 `,
   },
+  {
+    version: 4,
+    name: 'add_breakers',
+    sql: `-- Breakers of a worker that are open, as JSON: how long before the end of its lease each was opened. A process that does not
+-- know the column works without it.
+-- Whoever cannot have the lock soon would let everybody else wait: the next start tries again.
+SET LOCAL lock_timeout = '5s';
+ALTER TABLE {schema}."{prefix}workers" ADD COLUMN breakers text;
+`,
+  },
 ] as const

@@ -14,6 +14,7 @@ import type {
   LaneView,
   WorkerView,
 } from '../../../core/spi/index.ts'
+import { readBreakers } from '../../sql/open-breakers.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { decodeView, viewSelect } from './delivery-view.ts'
@@ -193,7 +194,7 @@ const WORKERS = sqlText(
   (
     t,
   ) => `SELECT w.id, w.name, ${asMs('w.started_at')}, ${msBetween(NOW, 'w.expires_at')}, w.fenced, to_json(w.destinations),
-  (SELECT count(*) FROM ${t.lanes} AS l WHERE l.worker_id = w.id AND l.lane >= 0)
+  (SELECT count(*) FROM ${t.lanes} AS l WHERE l.worker_id = w.id AND l.lane >= 0), w.breakers, ${asMs('w.expires_at')}
 FROM ${t.workers} AS w ORDER BY w.started_at`,
 )
 
@@ -206,6 +207,7 @@ export const workers = async (db: PostgresDatabase, t: PostgresTables): Promise<
     fenced: isTrue(row[4]),
     destinations: JSON.parse(asText(row[5])) as string[],
     lanes: asNumber(row[6]),
+    openBreakers: readBreakers(asTextOrNull(row[7]), asNumber(row[8])),
   }))
 
 const LANES_OF = sqlText(

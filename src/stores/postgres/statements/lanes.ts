@@ -3,10 +3,12 @@ import { LANES } from '../../../core/model/index.ts'
 import type {
   DestinationSurvey,
   LaneSurvey,
+  OpenBreaker,
   OwnedLane,
   TakenLane,
   WorkerRegistration,
 } from '../../../core/spi/index.ts'
+import { breakersText } from '../../sql/open-breakers.ts'
 import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
@@ -21,7 +23,7 @@ ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at WHERE NOT w.fenc
 
 const RENEW = sqlText(
   (t) =>
-    `UPDATE ${t.workers} SET expires_at = ${NOW} + $1::float8 * ${MS} WHERE id = $2 AND NOT fenced RETURNING 1`,
+    `UPDATE ${t.workers} SET expires_at = ${NOW} + $1::float8 * ${MS}, breakers = $3 WHERE id = $2 AND NOT fenced RETURNING 1`,
 )
 
 /**
@@ -100,7 +102,9 @@ export const renew = async (
   t: PostgresTables,
   workerId: string,
   leaseMs: number,
-): Promise<boolean> => (await db.rows(RENEW(t), [leaseMs, workerId])).length === 1
+  open: readonly OpenBreaker[] = [],
+): Promise<boolean> =>
+  (await db.rows(RENEW(t), [leaseMs, workerId, breakersText(open, leaseMs)])).length === 1
 
 interface Found {
   readonly mine: OwnedLane[]

@@ -213,4 +213,12 @@ FROM d LEFT JOIN "{prefix}events" e ON e.id = d.event_id;
 ALTER TABLE "{prefix}destinations" ADD COLUMN settings TEXT;
 `,
   },
+  {
+    version: 3,
+    name: 'add_breakers',
+    sql: `-- Breakers of a worker that are open, as JSON: how long before the end of its lease each was opened. A process that does not
+-- know the column works without it.
+ALTER TABLE "{prefix}workers" ADD COLUMN breakers TEXT;
+`,
+  },
 ] as const

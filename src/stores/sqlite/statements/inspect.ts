@@ -16,6 +16,7 @@ import type {
   WorkerView,
 } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
+import { readBreakers } from '../../sql/open-breakers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { decodeView, viewSelect } from './delivery-view.ts'
 import { decodeEvent, EVENT_FIELDS } from './event-row.ts'
@@ -154,7 +155,7 @@ export const blockedKeys = (
 
 const WORKERS = sqlText(
   (t) => `SELECT w.id, w.name, w.started_at, w.expires_at - ${NOW}, w.fenced, w.destinations,
-  (SELECT count(*) FROM ${t.lanes} AS l WHERE l.worker_id = w.id AND l.lane >= 0)
+  (SELECT count(*) FROM ${t.lanes} AS l WHERE l.worker_id = w.id AND l.lane >= 0), w.breakers, w.expires_at
 FROM ${t.workers} AS w ORDER BY w.started_at`,
 )
 
@@ -167,6 +168,7 @@ export const workers = (c: SqliteConnection, t: Tables): readonly WorkerView[] =
     fenced: asNumber(row[4]) === 1,
     destinations: JSON.parse(asText(row[5])) as string[],
     lanes: asNumber(row[6]),
+    openBreakers: readBreakers(asTextOrNull(row[7]), asNumber(row[8])),
   }))
 
 const LANES_OF = sqlText(

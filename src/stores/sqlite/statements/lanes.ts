@@ -3,11 +3,13 @@ import { LANES } from '../../../core/model/index.ts'
 import type {
   DestinationSurvey,
   LaneSurvey,
+  OpenBreaker,
   OwnedLane,
   TakenLane,
   WorkerRegistration,
 } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
+import { breakersText } from '../../sql/open-breakers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { asNumber, asText, NOW, sqlText, workerIsAlive } from './sql-text.ts'
 
@@ -20,7 +22,8 @@ ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at WHERE fenced = 0
 )
 
 const RENEW = sqlText(
-  (t) => `UPDATE ${t.workers} SET expires_at = ${NOW} + ? WHERE id = ? AND fenced = 0 RETURNING 1`,
+  (t) =>
+    `UPDATE ${t.workers} SET expires_at = ${NOW} + ?, breakers = ? WHERE id = ? AND fenced = 0 RETURNING 1`,
 )
 
 const EXPIRED = sqlText(
@@ -76,8 +79,13 @@ export const register = (c: SqliteConnection, t: Tables, worker: WorkerRegistrat
   c.rows(REGISTER(t), [worker.workerId, worker.name, worker.leaseMs, destinations])
 }
 
-export const renew = (c: SqliteConnection, t: Tables, workerId: string, leaseMs: number): boolean =>
-  c.rows(RENEW(t), [leaseMs, workerId]).length === 1
+export const renew = (
+  c: SqliteConnection,
+  t: Tables,
+  workerId: string,
+  leaseMs: number,
+  open: readonly OpenBreaker[] = [],
+): boolean => c.rows(RENEW(t), [leaseMs, breakersText(open, leaseMs), workerId]).length === 1
 
 export const hasExpiredWorkers = (c: SqliteConnection, t: Tables): boolean =>
   asNumber(c.rows(EXPIRED(t))[0]?.[0]) === 1

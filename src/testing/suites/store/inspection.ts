@@ -265,7 +265,14 @@ export const inspectionTopic: Topic = {
       const { startedAtMs, expiresInMs, ...rest } = views.get(me.id)!
       assert.deepEqual(
         { ...rest, destinations: [...rest.destinations].sort() },
-        { workerId: me.id, name: 'host:7', fenced: false, destinations: ['alpha', 'beta'], lanes: 6 },
+        {
+          workerId: me.id,
+          name: 'host:7',
+          fenced: false,
+          destinations: ['alpha', 'beta'],
+          lanes: 6,
+          openBreakers: [],
+        },
       )
       assert.ok(Number.isFinite(startedAtMs))
       assert.ok(expiresInMs > 0 && expiresInMs <= 60_000)

@@ -167,6 +167,35 @@ export const lanesTopic: Topic = {
       assert.equal(taken.filter((one) => !one.clean).length, 4)
     },
 
+    'open breakers are told with a renewal, until one does not name them': async (t) => {
+      const told = async (workerId: string) => {
+        const views = await t.store.inspection.workers()
+        return views.find((view) => view.workerId === workerId)!
+      }
+      const [me, other] = [await t.worker(), await t.worker()]
+      await t.store.lanes.renew(me.id, LONG_MS, [
+        { destination: 'alpha', openForMs: 90_000 },
+        { destination: 'a "b" \\ ü', openForMs: 0 },
+      ])
+      const { openBreakers, startedAtMs } = await told(me.id)
+      const since = new Map(openBreakers.map(({ destination, sinceMs }) => [destination, sinceMs]))
+      assert.deepEqual([...since.keys()].sort(), ['a "b" \\ ü', 'alpha'])
+      // By the database's clock, which also says when the worker began.
+      assert.ok(Math.abs(since.get('alpha')! + 90_000 - since.get('a "b" \\ ü')!) <= 2)
+      assert.ok(since.get('alpha')! < startedAtMs && since.get('a "b" \\ ü')! >= startedAtMs - 2)
+      assert.deepEqual((await told(other.id)).openBreakers, [])
+      await t.store.lanes.renew(me.id, LONG_MS, [])
+      assert.deepEqual((await told(me.id)).openBreakers, [])
+    },
+
+    'a fenced worker tells nothing of its breakers': async (t) => {
+      const worker = await t.fencedWorker()
+      const open = [{ destination: 'alpha', openForMs: 5 }]
+      assert.equal(await t.store.lanes.renew(worker.id, LONG_MS, open), false)
+      const views = await t.store.inspection.workers()
+      assert.deepEqual(views.find((view) => view.workerId === worker.id)!.openBreakers, [])
+    },
+
     'a worker that nobody knows has no rights': async (t) => {
       await t.declare('alpha')
       const stranger = t.newId()
