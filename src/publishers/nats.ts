@@ -58,10 +58,23 @@ interface Open {
 /** Of a stream's answer: it is full, or JetStream is in trouble. */
 const SERVICE_UNAVAILABLE = 503
 
+interface NatsError extends Error {
+  readonly status?: unknown
+  readonly operation?: unknown
+}
+
+/** The right to publish at one subject is missing. Without the one to hear of answers, nothing can be sent at all. */
+const isClosedToUs = (error: unknown): boolean => {
+  const { name, operation, cause } = error as NatsError
+  if (name === 'PermissionViolationError') return operation === 'publish'
+  return cause instanceof Error && isClosedToUs(cause)
+}
+
 /** A subject that no stream has, or that does not look like one; and what a stream says of this message. */
 const isAboutTheMessage = (error: unknown): boolean => {
-  const { name, message, status } = error as Error & { readonly status?: unknown }
+  const { name, message, status } = error as NatsError
   if (/JetStreamApiError/.test(name)) return status !== SERVICE_UNAVAILABLE
+  if (isClosedToUs(error)) return true
   // The client takes silence at a subject for a server without JetStream.
   return /NoResponders|InvalidSubject|JetStreamNotEnabled/i.test(`${name} ${message}`)
 }
@@ -72,6 +85,17 @@ const judged = (error: unknown): unknown => {
 }
 
 const sizeOf = (body: string | Uint8Array): number => Buffer.byteLength(body)
+
+/** The server takes them for orders: `Nats-Rollup` removes what is in the stream. */
+const isOrder = (header: string): boolean => /^nats-/i.test(header)
+
+const subjectOf = ({ topic }: OutgoingDelivery): string => {
+  if (/(?:^|\.)(?:\*|>)(?:\.|$)|\0/.test(topic))
+    throw new PermanentError(
+      `"${topic}" is no subject to publish at: * and > stand for many, and NUL has no place in it`,
+    )
+  return topic
+}
 
 export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
   checkOptions('natsPublisher', options, {
@@ -86,11 +110,13 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
   const messageOf = messages(options, 'ce-')
 
   const publish = async ({ connection, stream, newHeaders }: Open, delivery: OutgoingDelivery) => {
+    const subject = subjectOf(delivery)
     const message = messageOf(delivery)
     const headers = newHeaders()
     headers.set('content-type', message.contentType)
     let size = 0
     for (const [name, value] of message.headers) {
+      if (isOrder(name)) continue
       const ascii = asciiValue(value)
       headers.set(name, ascii)
       size += name.length + ascii.length + 4
@@ -100,7 +126,7 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
     if (size + sizeOf(message.body) + HEADER_OVERHEAD > most)
       throw new PermanentError(`it is larger than the ${most} bytes that the server takes`)
     try {
-      await stream.publish(delivery.topic, message.body, {
+      await stream.publish(subject, message.body, {
         msgID: delivery.deduplicationId,
         headers,
         timeout: ackTimeoutMs,
