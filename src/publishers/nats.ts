@@ -9,6 +9,7 @@ import { checkOptions } from './shared/check-options.ts'
 import { asciiValue, type FormatOptions, messages } from './shared/message.ts'
 import { loadPeer } from './shared/peer.ts'
 import { sendEach } from './shared/results.ts'
+import { endingSockets } from './shared/sockets.ts'
 
 export interface NatsPublisherOptions extends FormatOptions {
   /** `nats://user:password@host:port`, one or several of a cluster. */
@@ -143,13 +144,14 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
     async open(broken) {
       const { connect, headers } = await loadPeer<NatsModule>('@nats-io/transport-node')
       const { jetstream } = await loadPeer<JetStreamModule>('@nats-io/jetstream')
-      const connection = await connect({
+      const settings = {
         ...given,
         servers,
         reconnect: false,
         timeout: connectTimeoutMs,
         ...credentialsIn(servers),
-      })
+      }
+      const connection = await endingSockets(() => connect(settings))
       void connection.closed().then(broken, broken)
       return { connection, stream: jetstream(connection, { timeout: ackTimeoutMs }), newHeaders: headers }
     },

@@ -191,7 +191,13 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     deliveries: readonly OutgoingDelivery[],
   ): Promise<Shipment> => {
     const topics = await askTopics(session, deliveries)
-    const parcels = deliveries.map((delivery) => parcelOf(session, delivery, topics))
+    const parcels = deliveries.map((delivery) => {
+      try {
+        return parcelOf(session, delivery, topics)
+      } catch (error) {
+        return error instanceof Error ? error : new Error(String(error))
+      }
+    })
     return new Shipment(
       parcels.map((parcel) => (parcel instanceof Error ? null : parcel)),
       parcels.map((parcel) => (parcel instanceof Error ? failed(parcel) : null)),

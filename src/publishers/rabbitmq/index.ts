@@ -4,13 +4,13 @@
  * knows what they must be like.
  */
 import { OutageError, PermanentError } from '../../core/errors.ts'
-import type { EventRecord } from '../../core/model/index.ts'
+import { type EventRecord, shownWithKind } from '../../core/model/index.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
 import { brokerPublisher } from '../shared/broker.ts'
 import { checkOptions } from '../shared/check-options.ts'
 import { type FormatOptions, messages } from '../shared/message.ts'
 import { loadPeer } from '../shared/peer.ts'
-import { failed } from '../shared/results.ts'
+import { failed, makeEach } from '../shared/results.ts'
 import { type AmqpModule, type Connection, Link } from './link.ts'
 import { type Parcel, publishAll } from './publish.ts'
 
@@ -56,11 +56,20 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
   const { source = 'posthaste', connection: given = {} } = options
   const messageOf = messages(options, 'cloudEvents:')
 
+  /** Without a name, the client would take it for the exchange that has none. */
+  const exchangeOf = (event: EventRecord): string => {
+    const name: unknown = typeof exchange === 'string' ? exchange : exchange(event)
+    if (typeof name === 'string') return name
+    throw new TypeError(
+      `rabbitmqPublisher: exchange must give a text for "${event.type}", not ${shownWithKind(name)}`,
+    )
+  }
+
   const parcelOf = (delivery: OutgoingDelivery): Parcel => {
     const { body, contentType, headers } = messageOf(delivery)
     const { event, deduplicationId, topic } = delivery
     return {
-      exchange: typeof exchange === 'string' ? exchange : exchange(event),
+      exchange: exchangeOf(event),
       routingKey: topic,
       body: asBuffer(body),
       properties: {
@@ -104,8 +113,9 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
         const result = failed(new OutageError(`RabbitMQ takes nothing now: ${blocked}`))
         return deliveries.map((): SendResult => result)
       }
-      const results = await publishAll(link, deliveries.map(parcelOf))
-      return results.map((result) => (result.ok ? result : failed(judged(result.error))))
+      const { made, around } = makeEach(deliveries, parcelOf)
+      const results = await publishAll(link, made)
+      return around(results.map((result) => (result.ok ? result : failed(judged(result.error)))))
     },
   })
 }
