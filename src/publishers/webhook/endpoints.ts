@@ -65,7 +65,8 @@ class EndpointState {
 
   unreachable(now: number): void {
     this.#failures += 1
-    if (this.#failures < this.#limits.breakerThreshold) return
+    // Those that were under way when it opened say nothing new.
+    if (this.#failures < this.#limits.breakerThreshold || now < this.#openUntil) return
     const { breakerOpenMs, breakerMaxOpenMs } = this.#limits
     this.#openUntil = now + Math.min(breakerMaxOpenMs, breakerOpenMs * 2 ** Math.min(this.#opened, 20))
     this.#opened += 1
