@@ -55,7 +55,7 @@ const MAX_KNOWN = 10_000
 const TRANSACTION_RETRIES = 100
 const TRANSACTION_RETRY_MS = 20
 
-/** As brokers have it. Asked about another, the client says of all of them that they could not be asked. */
+/** As brokers have it. They close the connection, for everybody, when they are asked about one of tens of thousands of letters. */
 const isTopicName = (name: string): boolean => /^(?!\.{1,2}$)[\w.-]{1,249}$/.test(name)
 
 const asBuffer = (body: string | Uint8Array): Buffer =>
