@@ -33,12 +33,13 @@ interface Connection {
   close(): Promise<void>
 }
 
+interface PublishAnswer {
+  readonly stream?: unknown
+  readonly seq?: unknown
+}
+
 interface JetStream {
-  publish(
-    subject: string,
-    body: string | Uint8Array,
-    options: object,
-  ): Promise<{ readonly duplicate: boolean }>
+  publish(subject: string, body: string | Uint8Array, options: object): Promise<PublishAnswer>
 }
 
 interface NatsModule {
@@ -76,14 +77,23 @@ const isAboutTheMessage = (error: unknown): boolean => {
   const { name, message, status } = error as NatsError
   if (/JetStreamApiError/.test(name)) return status !== SERVICE_UNAVAILABLE
   if (isClosedToUs(error)) return true
+  // Somebody else's answer, which is no JSON.
+  if (error instanceof SyntaxError) return true
   // The client takes silence at a subject for a server without JetStream.
-  return /NoResponders|InvalidSubject|JetStreamNotEnabled/i.test(`${name} ${message}`)
+  return /NoResponders|InvalidSubject|JetStreamNotEnabled|invalid ack response/i.test(`${name} ${message}`)
 }
 
 const judged = (error: unknown): unknown => {
   if (isAboutTheMessage(error)) return error
   return new OutageError(`NATS could not be asked: ${(error as Error).message}`, { cause: error })
 }
+
+/** Anybody who listens at a subject can answer; the client takes what is not said for a success. */
+const isOfStream = ({ stream, seq }: PublishAnswer): boolean =>
+  typeof stream === 'string' && stream !== '' && typeof seq === 'number' && seq > 0
+
+const notOfStream = (subject: string): Error =>
+  new Error(`whoever answers at "${subject}" is no stream, so nobody keeps it`)
 
 const sizeOf = (body: string | Uint8Array): number => Buffer.byteLength(body)
 
@@ -126,8 +136,9 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
     // The server would close the connection for everybody.
     if (size + sizeOf(message.body) + HEADER_OVERHEAD > most)
       throw new PermanentError(`it is larger than the ${most} bytes that the server takes`)
+    let answer: PublishAnswer
     try {
-      await stream.publish(subject, message.body, {
+      answer = await stream.publish(subject, message.body, {
         msgID: delivery.deduplicationId,
         headers,
         timeout: ackTimeoutMs,
@@ -136,6 +147,7 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
     } catch (error) {
       throw judged(error)
     }
+    if (!isOfStream(answer)) throw notOfStream(subject)
   }
 
   return brokerPublisher<Open>({

@@ -93,12 +93,20 @@ class BrokerPublisher<Connection> implements Publisher {
   }
 
   async #send(deliveries: readonly OutgoingDelivery[], context: SendContext): Promise<readonly SendResult[]> {
-    // What is sent beside it would lose its connection too.
-    while (this.#isolating !== null) await within(this.#isolating, context.signal)
+    await this.#untilNobodyIsolates(context)
     const said = await this.#attempt(deliveries, context)
     if (!said.lost) return said.results as readonly SendResult[]
     const isolation = new Isolation(deliveries, this.#suspects)
     return await this.#alone(() => isolation.run(said, (part) => this.#attempt(part, context)))
+  }
+
+  /** What is sent beside it would lose its connection too. Whoever has no time left for that has had nothing sent. */
+  async #untilNobodyIsolates({ signal }: SendContext): Promise<void> {
+    try {
+      while (this.#isolating !== null) await within(this.#isolating, signal)
+    } catch (error) {
+      throw this.#asOutage(error)
+    }
   }
 
   /** One after the other. */

@@ -27,7 +27,7 @@ describe('nats in particular', () => {
     const { streams } = await jetstreamManager(connection)
     await streams.add({ name, subjects: [name, `${name}.>`], ...settings } as never)
     const count = async (): Promise<number> => (await streams.info(name)).state.messages
-    return { t, url, name, count }
+    return { t, url, name, count, connection }
   }
 
   it('waits for a stream that is full, and spends no attempt', async () => {
@@ -46,6 +46,18 @@ describe('nats in particular', () => {
     const results = await t.send(publisher, [t.delivery(), closed(), t.delivery(), closed()], 10_000)
     expect(results.map((result) => t.verdict(result))).toEqual(['done', 'retry', 'done', 'retry'])
   })
+
+  it.each(['{}', 'ok', '', '{"stream":"","seq":1}', '{"stream":"x","seq":0}'])(
+    'an answer of somebody who is no stream is no acknowledgement: %s',
+    async (answer) => {
+      const { t, connection } = await begin({})
+      const topic = newTopic()
+      connection.subscribe(topic, { callback: (_error, message) => void message.respond(answer) })
+      await connection.flush()
+      const results = await t.send(t.open(), [t.delivery({ topic }), t.delivery()])
+      expect(results.map((result) => t.verdict(result))).toEqual(['retry', 'done'])
+    },
+  )
 
   it('a header of an event gives the server no orders', async () => {
     const { t, name, count } = await begin({ allow_rollup_hdrs: true })
