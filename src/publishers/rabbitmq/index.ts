@@ -32,6 +32,9 @@ export interface RabbitmqPublisherOptions extends FormatOptions {
 /** The codes with which the broker closes a channel for what a message is like. */
 const REFUSED = 406
 
+/** The broker takes these two for more routing keys, and refuses the message where they are no lists of them. */
+const ORDERS = new Set(['CC', 'BCC'])
+
 const judged = (error: unknown): unknown => {
   const { code, message } = error as { readonly code?: unknown; readonly message: string }
   if (code === REFUSED) return new PermanentError(`RabbitMQ refuses it: ${message}`, { cause: error })
@@ -81,7 +84,7 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
         timestamp: Math.floor(event.occurredAtMs / 1_000),
         type: event.type,
         appId: source,
-        headers: Object.fromEntries(headers),
+        headers: Object.fromEntries([...headers].filter(([name]) => !ORDERS.has(name))),
       },
     }
   }

@@ -113,6 +113,12 @@ describe('rabbitmq in particular', () => {
     expect(results[0]).toMatchObject({ ok: false, error: { counted: false } })
   })
 
+  it('a header of an event gives the broker no orders', async () => {
+    const headers = { CC: 'elsewhere', BCC: 'elsewhere', cc: 'mail' }
+    await t.sends(t.open(), [t.delivery({ headers })])
+    expect((await place.received(1))[0]?.headers).toMatchObject({ cc: 'mail' })
+  })
+
   it('takes no message of which a name is longer than AMQP allows', async () => {
     const results = await t.send(t.open(), [t.delivery({ topic: 'x'.repeat(300) }), t.delivery()])
     expect(verdicts(results)).toEqual(['dead', 'done'])
