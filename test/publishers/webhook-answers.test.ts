@@ -130,7 +130,6 @@ describe('answers', () => {
   it.each([
     [429, '7', 7_000],
     [503, '120', 120_000],
-    [503, 'Wed, 21 Oct 2015 07:28:00 GMT', 0],
     [429, '99999999999', 86_400_000],
   ])('%i with Retry-After %s', async (status, value, delayMs) => {
     reply = () => ({ status, headers: { 'retry-after': value } })
@@ -138,6 +137,16 @@ describe('answers', () => {
     expect(verdict).toBe('retry')
     expect(error).toMatchObject({ code: 'POSTHASTE_RETRY_AFTER', delayMs })
   })
+
+  it.each(['0', 'Wed, 21 Oct 2015 07:28:00 GMT', '-5', 'soon', ''])(
+    '429 with Retry-After "%s" leaves it to the retry policy',
+    async (value) => {
+      reply = () => ({ status: 429, headers: { 'retry-after': value } })
+      const { verdict, error } = await answer(open())
+      expect(verdict).toBe('retry')
+      expect(error).not.toHaveProperty('delayMs')
+    },
+  )
 
   it('503 with Retry-After of the only endpoint spends no attempt, as without', async () => {
     reply = () => ({ status: 503, headers: { 'retry-after': '60' } })

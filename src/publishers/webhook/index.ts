@@ -76,11 +76,11 @@ const NOT_PASSED_ON = new Set([
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000
 const SHOWN_CHARS = 500
 
-/** Seconds, or a date. */
+/** Seconds, or a date. One that has passed asks for nothing: all attempts would be spent in a moment. */
 const retryAfterMs = (value: string | undefined, now: number): number | null => {
   if (value === undefined) return null
   const ms = /^\s*\d+\s*$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now
-  return Number.isNaN(ms) ? null : Math.min(LONGEST_RETRY_AFTER_MS, Math.max(0, ms))
+  return ms > 0 ? Math.min(LONGEST_RETRY_AFTER_MS, ms) : null
 }
 
 const saying = ({ status, text }: Answer): string =>
