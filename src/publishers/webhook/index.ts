@@ -48,7 +48,7 @@ export interface WebhookPublisherOptions extends FormatOptions {
   /** Networks that may be reached although they are not public: `['10.1.0.0/16']`. Default none. */
   readonly allowNetworks?: readonly string[]
   /** Told once when an endpoint answers 410 Gone; nothing is sent there any more. If it fails, it is told again. */
-  readonly onGone?: (endpoint: WebhookEndpoint, event: EventRecord) => void | Promise<void>
+  readonly onGone?: (endpoint: WebhookEndpoint, event: EventRecord) => unknown
   /** Finds the addresses of a name. Default the system's resolver. */
   readonly lookup?: Lookup
 }
