@@ -14,7 +14,7 @@ export interface MqttPublisherOptions extends FormatOptions {
   readonly qos?: 1 | 2
   /** The broker keeps the last one of each topic for those who come later. Default false. */
   readonly retain?: boolean
-  /** How the broker knows us. Default made up by the client. */
+  /** How the broker knows us; no two processes may share it. Default made up by the client. */
   readonly clientId?: string
   /** How long connecting may take, in ms. Default 5,000; 1 to 60,000. */
   readonly connectTimeoutMs?: number

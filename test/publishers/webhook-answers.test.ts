@@ -280,6 +280,22 @@ describe('endpoints of different people', () => {
     await publisher.close?.()
   })
 
+  it('that are slow spend no attempt of what was not sent there in time', async () => {
+    server.removeAllListeners('request')
+    server.on('request', (request) => request.resume())
+    const publisher = open({ endpoint: () => ({ url: origin, secret: SECRET }), concurrency: 2 })
+    const results = await t.send(
+      publisher,
+      Array.from({ length: 6 }, () => t.delivery()),
+      300,
+    )
+    await publisher.close?.()
+    const counted = results.map(
+      (result) => (result as { error: { counted?: boolean } }).error.counted ?? true,
+    )
+    expect(counted).toEqual([true, true, false, false, false, false])
+  })
+
   it('are left alone at first for as long as was said, however many requests were under way', async () => {
     reply = () => ({ status: 503 })
     const publisher = open({

@@ -147,7 +147,7 @@ class WebhookPublisher implements Publisher {
     if (endpoint === null) return
     const state = this.#endpoints.of(endpoint.url)
     if (state.gone) throw gone(endpoint.url)
-    await this.#endpoints.run(state, async () => {
+    await this.#endpoints.run(state, context.signal, async () => {
       let answer: Answer
       try {
         answer = await this.#post(endpoint, delivery, context)
