@@ -138,6 +138,20 @@ describe('answers', () => {
     expect(error).toMatchObject({ code: 'POSTHASTE_RETRY_AFTER', delayMs })
   })
 
+  it('[66] none in time: it is sent again, under the id that the receiver may have seen', async () => {
+    // The work was done, and the answer never comes.
+    reply = () => ({ status: 0 })
+    const publisher = open({ timeoutMs: 50 })
+    const delivery = t.delivery()
+    const [late] = await t.send(publisher, [delivery], 5_000)
+    expect(t.verdict(late)).toBe('outage')
+    reply = () => ({ status: 204 })
+    const [done] = await t.send(publisher, [delivery], 5_000)
+    await publisher.close?.()
+    expect(t.verdict(done)).toBe('done')
+    expect(seen.map(({ headers }) => headers['webhook-id'])).toEqual([delivery.event.id, delivery.event.id])
+  })
+
   it.each(['0', 'Wed, 21 Oct 2015 07:28:00 GMT', '-5', 'soon', ''])(
     '429 with Retry-After "%s" leaves it to the retry policy',
     async (value) => {

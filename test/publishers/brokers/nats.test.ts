@@ -30,12 +30,27 @@ describe('nats in particular', () => {
     return { t, url, name, count, connection }
   }
 
-  it('waits for a stream that is full, and spends no attempt', async () => {
+  it('[62] waits for a stream that is full, and spends no attempt', async () => {
     const { t, name: full } = await begin({ max_msgs: 1, discard: 'new' })
     const publisher = t.open()
     await t.sends(publisher, [t.delivery({ topic: full })])
     const results = await t.send(publisher, [t.delivery({ topic: full }), t.delivery()])
     expect(results.map((result) => t.verdict(result))).toEqual(['outage', 'done'])
+  })
+
+  it('[63] stores once what is sent again because its answer was lost', async () => {
+    const place = await createNatsPlace()
+    const t = new PublisherFixture(place)
+    onTestFinished(async () => {
+      await t.close()
+      await place.dispose()
+    })
+    const [publisher, delivery] = [t.open(), t.delivery({ data: '"once"' })]
+    await t.sends(publisher, [delivery])
+    await t.sends(publisher, [delivery])
+    await t.sends(publisher, [t.delivery({ data: '"last"' })])
+    const bodies = (await place.received(2)).map(({ body }) => Buffer.from(body).toString())
+    expect(bodies).toEqual(['"once"', '"last"'])
   })
 
   it('a subject that is closed to us is about its events alone, and is heard of at once', async () => {

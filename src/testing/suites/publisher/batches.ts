@@ -71,7 +71,7 @@ export const batchesTopic: PublisherTopic = {
       assert.deepEqual((await t.harness.received(2)).map(text), ['1', '3'])
     },
 
-    'one for a place that does not exist fails alone': async (t) => {
+    '[61] one for a place that does not exist fails alone': async (t) => {
       const topic = t.need('unknownTopic', 'a place is made when something is sent there')
       const deliveries = [
         t.delivery({ data: '1' }),
