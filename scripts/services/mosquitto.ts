@@ -12,6 +12,7 @@ const writeSettings = (site: Site): string =>
     '@LISTENER@': `${site.port} 127.0.0.1`,
     '@DATA@': dataOf(site),
     '@USERS@': copyFromFiles(site, 'mosquitto-users.txt'),
+    '@TOPICS@': copyFromFiles(site, 'mosquitto-topics.txt'),
   })
 
 export const mosquitto: Service = {

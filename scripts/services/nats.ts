@@ -1,6 +1,6 @@
 /** NATS with JetStream, the one of Debian 12. */
 import { mkdirSync } from 'node:fs'
-import { dataOf, giveToAccount } from './data.ts'
+import { copyFromFiles, dataOf, giveToAccount } from './data.ts'
 import { debianCommand, installDebian } from './install/debian.ts'
 import { speaksNats } from './probe.ts'
 import { LOGIN, type Service } from './service.ts'
@@ -22,7 +22,7 @@ export const nats: Service = {
     return debianCommand(site, PACKAGE, 'usr/sbin/nats-server', [
       ...['--addr', '127.0.0.1'],
       ...['--port', String(site.port)],
-      ...['--user', LOGIN, '--pass', LOGIN],
+      ...['--config', copyFromFiles(site, 'nats.conf')],
       ...['--jetstream', '--store_dir', data],
     ])
   },

@@ -2,11 +2,13 @@
  * `posthaste/publishers/file`: one line of JSON per event, into a file or to standard output. For audit logs, for
  * programs that read a pipe, and to look at what would be sent.
  */
-import { type FileHandle, open } from 'node:fs/promises'
-import type { OutgoingDelivery, Publisher, SendResult } from '../core/spi/index.ts'
+import { type FileHandle, open, stat } from 'node:fs/promises'
+import { OutageError } from '../core/errors.ts'
+import type { OutgoingDelivery, Publisher, SendContext, SendResult } from '../core/spi/index.ts'
 import { checkOptions } from './shared/check-options.ts'
 import { dataMember, type FormatOptions, messages } from './shared/message.ts'
-import { closedError, SENT } from './shared/results.ts'
+import { closedError, makeEach, SENT } from './shared/results.ts'
+import { within } from './shared/within.ts'
 
 export interface FilePublisherOptions extends Pick<FormatOptions, 'source'> {
   /** Lines are appended to it; it is made when it is not there. */
@@ -36,6 +38,10 @@ const lineOf = ({ format = 'plain', source }: StdoutPublisherOptions): ((d: Outg
   }
 }
 
+const LINE_FEED = 0x0a
+
+const nothing = (): void => undefined
+
 abstract class LinePublisher implements Publisher {
   readonly maxBatch = 1_000
   readonly orderedPrefix = true
@@ -49,14 +55,26 @@ abstract class LinePublisher implements Publisher {
     this.#lineOf = lineOf(options)
   }
 
-  async send(deliveries: readonly OutgoingDelivery[]): Promise<readonly SendResult[]> {
+  async send(
+    deliveries: readonly OutgoingDelivery[],
+    { signal }: SendContext,
+  ): Promise<readonly SendResult[]> {
     if (this.#closed) throw closedError(this.#name)
-    const text = deliveries.map(this.#lineOf).join('')
+    const { made, around } = makeEach(deliveries, this.#lineOf)
     // One batch after another: lines of two must not mix.
-    const written = this.#last.then(() => this.write(text))
+    const written = this.#last.then(async () => {
+      signal.throwIfAborted()
+      await this.write(made.join(''))
+    })
     this.#last = written.catch(() => undefined)
-    await written
-    return deliveries.map(() => SENT)
+    try {
+      await within(written, signal)
+    } catch (cause) {
+      // A full disk, a folder that is not there: nothing that an event could help.
+      const why = cause instanceof Error ? cause.message : String(cause)
+      throw new OutageError(`${this.#name} could not write: ${why}`, { cause })
+    }
+    return around(made.map(() => SENT))
   }
 
   async close(): Promise<void> {
@@ -81,21 +99,58 @@ class FilePublisher extends LinePublisher {
   }
 
   protected async write(text: string): Promise<void> {
-    this.#file ??= await open(this.#path, 'a')
-    const before = (await this.#file.stat()).size
+    const { file, size, isTorn } = await this.#current()
+    const bytes = Buffer.from(isTorn ? `\n${text}` : text)
+    let written = 0
     try {
-      await this.#file.appendFile(text)
-      if (this.#sync) await this.#file.datasync()
+      while (written < bytes.length) written += (await file.write(bytes, written)).bytesWritten
+      if (this.#sync) await file.datasync()
     } catch (error) {
-      // A full disk leaves half a line, to which the next one would be glued.
-      await this.#file.truncate(before).catch(() => undefined)
+      await this.#takeBack(file, size, written)
       throw error
     }
   }
 
   protected async end(): Promise<void> {
-    await this.#file?.close()
+    const file = this.#file
     this.#file = null
+    await file?.close()
+  }
+
+  /** The file that has the name now: somebody may have moved or deleted the one that we have open. */
+  async #current(): Promise<{ file: FileHandle; size: number; isTorn: boolean }> {
+    const there = this.#file === null ? null : await stat(this.#path).catch(() => null)
+    const ours = await this.#file?.stat()
+    if (this.#file !== null && ours !== undefined && there?.ino === ours.ino && there.dev === ours.dev)
+      return { file: this.#file, size: ours.size, isTorn: false }
+    await this.end()
+    const file = await open(this.#path, 'a')
+    this.#file = file
+    const { size } = await file.stat()
+    return { file, size, isTorn: await this.#isTorn(size) }
+  }
+
+  /** Whether it ends in the middle of a line, to which the next one would be glued: whoever wrote it did not get further. */
+  async #isTorn(size: number): Promise<boolean> {
+    // Pipes and devices have none.
+    if (size === 0) return false
+    const reading = await open(this.#path, 'r')
+    try {
+      const { buffer } = await reading.read(Buffer.alloc(1), 0, 1, size - 1)
+      return buffer[0] !== LINE_FEED
+    } finally {
+      await reading.close()
+    }
+  }
+
+  /** A full disk leaves half a line. Where somebody else has written behind it, it stays, and the next one begins a line. */
+  async #takeBack(file: FileHandle, before: number, written: number): Promise<void> {
+    try {
+      if ((await file.stat()).size === before + written) await file.truncate(before)
+      await this.end()
+    } catch {
+      this.#file = null
+    }
   }
 }
 
@@ -105,6 +160,8 @@ class StdoutPublisher extends LinePublisher {
   }
 
   protected write(text: string): Promise<void> {
+    // Whoever read it may be gone: that is told to the callback, and once more to everybody, which would end the process.
+    if (!process.stdout.listeners('error').includes(nothing)) process.stdout.on('error', nothing)
     return new Promise((resolve, reject) => {
       process.stdout.write(text, (error) => (error ? reject(error) : resolve()))
     })

@@ -4,6 +4,7 @@
  */
 import {
   InvalidEventError,
+  isOutageError,
   isPermanentError,
   OutageError,
   PermanentError,
@@ -84,18 +85,23 @@ export const forwardPublisher = <Tx>(options: ForwardPublisherOptions<Tx>): Publ
   }
   return {
     maxBatch: 500,
-    async send(deliveries) {
+    async send(deliveries, { signal }) {
       if (isClosed) throw closedError('the forward publisher')
       try {
         await store(deliveries)
         return deliveries.map(() => SENT)
       } catch (error) {
         const reason = judged(error)
-        if (deliveries.length === 1 || !isPermanentError(reason)) return deliveries.map(() => failed(reason))
+        if (deliveries.length === 1 || isOutageError(reason)) return deliveries.map(() => failed(reason))
       }
-      // One that is refused must not keep the others: each gets a transaction of its own.
+      // One that is refused must not keep the others, nor spend their attempts: each gets a transaction of its own.
       const results: SendResult[] = []
-      for (const delivery of deliveries) results.push(await storeAlone(delivery))
+      for (const delivery of deliveries)
+        results.push(
+          signal.aborted
+            ? failed(new OutageError('there was no time left to forward it'))
+            : await storeAlone(delivery),
+        )
       return results
     },
     async close() {

@@ -14,7 +14,7 @@ export interface MqttPublisherOptions extends FormatOptions {
   readonly qos?: 1 | 2
   /** The broker keeps the last one of each topic for those who come later. Default false. */
   readonly retain?: boolean
-  /** How the broker knows us. Default made up by the client. */
+  /** How the broker knows us; no two processes may share it. Default made up by the client. */
   readonly clientId?: string
   /** How long connecting may take, in ms. Default 5,000; 1 to 60,000. */
   readonly connectTimeoutMs?: number
@@ -29,7 +29,7 @@ interface Client {
 }
 
 interface Connack {
-  readonly properties?: { readonly maximumPacketSize?: number }
+  readonly properties?: { readonly maximumPacketSize?: number; readonly receiveMaximum?: number }
 }
 
 interface MqttModule {
@@ -40,10 +40,37 @@ interface Open {
   readonly client: Client
   /** Larger packets would end the connection for everybody. */
   readonly maxPacketBytes: number
+  readonly room: Room
 }
 
-/** Codes with which the broker refuses this message rather than the connection. */
-const ABOUT_THE_MESSAGE = new Set([0x90, 0x95, 0x97, 0x99])
+/** What the broker takes before it has answered is counted, and one more would end the connection for everybody. */
+class Room {
+  #left: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(places: number) {
+    this.#left = places
+  }
+
+  /** Those who wait get a place in the order in which they came. */
+  async within<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#left > 0) this.#left -= 1
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#left += 1
+      else next()
+    }
+  }
+}
+
+/** Of MQTT, where the broker says nothing else. */
+const RECEIVE_MAXIMUM = 65_535
+
+/** Codes with which the broker refuses this message rather than the connection: a right to its topic is missing (0x87) … */
+const ABOUT_THE_MESSAGE = new Set([0x80, 0x83, 0x87, 0x90, 0x95, 0x97, 0x99])
 const TOO_LARGE = 0x95
 
 interface MqttError extends Error {
@@ -76,7 +103,10 @@ export const mqttPublisher = (options: MqttPublisherOptions): Publisher => {
   const { url, qos = 1, retain = false, clientId, connectTimeoutMs = 5_000 } = options
   const messageOf = messages(options, '')
 
-  const publish = async ({ client, maxPacketBytes }: Open, delivery: OutgoingDelivery): Promise<void> => {
+  const publish = async (
+    { client, maxPacketBytes, room }: Open,
+    delivery: OutgoingDelivery,
+  ): Promise<void> => {
     const topic = topicOf(delivery)
     const { body, contentType, headers } = messageOf(delivery)
     if (packetBytes(topic, contentType, headers, body) > maxPacketBytes)
@@ -86,7 +116,7 @@ export const mqttPublisher = (options: MqttPublisherOptions): Publisher => {
     const userProperties = headers.size === 0 ? {} : { userProperties: Object.fromEntries(headers) }
     const properties = { contentType, ...userProperties }
     try {
-      await client.publishAsync(topic, payload, { qos, retain, properties })
+      await room.within(() => client.publishAsync(topic, payload, { qos, retain, properties }))
     } catch (error) {
       throw judged(error)
     }
@@ -112,8 +142,12 @@ export const mqttPublisher = (options: MqttPublisherOptions): Publisher => {
           reject(new Error('the connection was closed'))
           broken()
         })
-        client.once('connect', ({ properties }) =>
-          resolve({ client, maxPacketBytes: properties?.maximumPacketSize ?? Number.POSITIVE_INFINITY }),
+        client.once('connect', ({ properties: { maximumPacketSize, receiveMaximum } = {} }) =>
+          resolve({
+            client,
+            maxPacketBytes: maximumPacketSize ?? Number.POSITIVE_INFINITY,
+            room: new Room(receiveMaximum ?? RECEIVE_MAXIMUM),
+          }),
         )
       })
     },

@@ -9,6 +9,7 @@ import { checkOptions } from './shared/check-options.ts'
 import { asciiValue, type FormatOptions, messages } from './shared/message.ts'
 import { loadPeer } from './shared/peer.ts'
 import { sendEach } from './shared/results.ts'
+import { endingSockets } from './shared/sockets.ts'
 
 export interface NatsPublisherOptions extends FormatOptions {
   /** `nats://user:password@host:port`, one or several of a cluster. */
@@ -32,12 +33,13 @@ interface Connection {
   close(): Promise<void>
 }
 
+interface PublishAnswer {
+  readonly stream?: unknown
+  readonly seq?: unknown
+}
+
 interface JetStream {
-  publish(
-    subject: string,
-    body: string | Uint8Array,
-    options: object,
-  ): Promise<{ readonly duplicate: boolean }>
+  publish(subject: string, body: string | Uint8Array, options: object): Promise<PublishAnswer>
 }
 
 interface NatsModule {
@@ -58,12 +60,27 @@ interface Open {
 /** Of a stream's answer: it is full, or JetStream is in trouble. */
 const SERVICE_UNAVAILABLE = 503
 
+interface NatsError extends Error {
+  readonly status?: unknown
+  readonly operation?: unknown
+}
+
+/** The right to publish at one subject is missing. Without the one to hear of answers, nothing can be sent at all. */
+const isClosedToUs = (error: unknown): boolean => {
+  const { name, operation, cause } = error as NatsError
+  if (name === 'PermissionViolationError') return operation === 'publish'
+  return cause instanceof Error && isClosedToUs(cause)
+}
+
 /** A subject that no stream has, or that does not look like one; and what a stream says of this message. */
 const isAboutTheMessage = (error: unknown): boolean => {
-  const { name, message, status } = error as Error & { readonly status?: unknown }
+  const { name, message, status } = error as NatsError
   if (/JetStreamApiError/.test(name)) return status !== SERVICE_UNAVAILABLE
+  if (isClosedToUs(error)) return true
+  // Somebody else's answer, which is no JSON.
+  if (error instanceof SyntaxError) return true
   // The client takes silence at a subject for a server without JetStream.
-  return /NoResponders|InvalidSubject|JetStreamNotEnabled/i.test(`${name} ${message}`)
+  return /NoResponders|InvalidSubject|JetStreamNotEnabled|invalid ack response/i.test(`${name} ${message}`)
 }
 
 const judged = (error: unknown): unknown => {
@@ -71,7 +88,25 @@ const judged = (error: unknown): unknown => {
   return new OutageError(`NATS could not be asked: ${(error as Error).message}`, { cause: error })
 }
 
+/** Anybody who listens at a subject can answer; the client takes what is not said for a success. */
+const isOfStream = ({ stream, seq }: PublishAnswer): boolean =>
+  typeof stream === 'string' && stream !== '' && typeof seq === 'number' && seq > 0
+
+const notOfStream = (subject: string): Error =>
+  new Error(`whoever answers at "${subject}" is no stream, so nobody keeps it`)
+
 const sizeOf = (body: string | Uint8Array): number => Buffer.byteLength(body)
+
+/** The server takes them for orders: `Nats-Rollup` removes what is in the stream. */
+const isOrder = (header: string): boolean => /^nats-/i.test(header)
+
+const subjectOf = ({ topic }: OutgoingDelivery): string => {
+  if (/(?:^|\.)(?:\*|>)(?:\.|$)|\0/.test(topic))
+    throw new PermanentError(
+      `"${topic}" is no subject to publish at: * and > stand for many, and NUL has no place in it`,
+    )
+  return topic
+}
 
 export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
   checkOptions('natsPublisher', options, {
@@ -86,11 +121,13 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
   const messageOf = messages(options, 'ce-')
 
   const publish = async ({ connection, stream, newHeaders }: Open, delivery: OutgoingDelivery) => {
+    const subject = subjectOf(delivery)
     const message = messageOf(delivery)
     const headers = newHeaders()
     headers.set('content-type', message.contentType)
     let size = 0
     for (const [name, value] of message.headers) {
+      if (isOrder(name)) continue
       const ascii = asciiValue(value)
       headers.set(name, ascii)
       size += name.length + ascii.length + 4
@@ -99,8 +136,9 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
     // The server would close the connection for everybody.
     if (size + sizeOf(message.body) + HEADER_OVERHEAD > most)
       throw new PermanentError(`it is larger than the ${most} bytes that the server takes`)
+    let answer: PublishAnswer
     try {
-      await stream.publish(delivery.topic, message.body, {
+      answer = await stream.publish(subject, message.body, {
         msgID: delivery.deduplicationId,
         headers,
         timeout: ackTimeoutMs,
@@ -109,6 +147,7 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
     } catch (error) {
       throw judged(error)
     }
+    if (!isOfStream(answer)) throw notOfStream(subject)
   }
 
   return brokerPublisher<Open>({
@@ -117,13 +156,14 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
     async open(broken) {
       const { connect, headers } = await loadPeer<NatsModule>('@nats-io/transport-node')
       const { jetstream } = await loadPeer<JetStreamModule>('@nats-io/jetstream')
-      const connection = await connect({
+      const settings = {
         ...given,
         servers,
         reconnect: false,
         timeout: connectTimeoutMs,
         ...credentialsIn(servers),
-      })
+      }
+      const connection = await endingSockets(() => connect(settings))
       void connection.closed().then(broken, broken)
       return { connection, stream: jetstream(connection, { timeout: ackTimeoutMs }), newHeaders: headers }
     },

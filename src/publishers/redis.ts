@@ -48,7 +48,6 @@ const OUTAGES = new Set([
   'BUSY',
   'NOAUTH',
   'WRONGPASS',
-  'NOPERM',
   'MASTERDOWN',
   'CLUSTERDOWN',
   'NOREPLICAS',
@@ -60,8 +59,16 @@ const OUTAGES = new Set([
 const isAnswer = (error: unknown): error is Error =>
   error instanceof Error && /^[A-Z][A-Z0-9]+(?: |$)/.test(error.message)
 
+/** A right is missing: to this stream, which is about the entry, or to add anything at all, which is not. */
+const isClosedToUs = (message: string): boolean => /^NOPERM .*permissions to access/i.test(message)
+
+const isOutage = (message: string): boolean => {
+  const word = message.split(' ', 1)[0] ?? ''
+  return word === 'NOPERM' ? !isClosedToUs(message) : OUTAGES.has(word)
+}
+
 const judged = (error: unknown): unknown => {
-  if (isAnswer(error) && !OUTAGES.has(error.message.split(' ', 1)[0] ?? '')) return error
+  if (isAnswer(error) && !isOutage(error.message)) return error
   const why = error instanceof Error ? error.message : String(error)
   return new OutageError(`Redis could not be asked: ${why}`, { cause: error })
 }
@@ -71,7 +78,8 @@ const asBuffer = (body: string | Uint8Array): Argument =>
 
 const entryOf = (stream: string, { headers, contentType, body }: Message): Argument[] => {
   const args: Argument[] = ['XADD', stream, '*', 'content-type', contentType]
-  for (const [name, value] of headers) args.push(name, value)
+  // A header of that name could pass for the payload.
+  for (const [name, value] of headers) if (name.toLowerCase() !== 'data') args.push(name, value)
   args.push('data', asBuffer(body))
   return args
 }
@@ -104,14 +112,21 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
       const client = createClient({ url, socket, disableOfflineQueue: true })
       client.on('error', broken)
       client.on('end', broken)
-      await client.connect()
+      // The client's own limit ends when there is a connection, whether or not anybody speaks there.
+      const enough = setTimeout(() => client.destroy(), connectTimeoutMs)
+      try {
+        await client.connect()
+      } finally {
+        clearTimeout(enough)
+      }
       return client
     },
     end: (client) => client.destroy(),
     async send(client, deliveries, { answered }) {
       const add = async (delivery: OutgoingDelivery): Promise<void> => {
+        const entry = entryOf(`${prefix}${delivery.topic}`, messageOf(delivery))
         try {
-          await client.sendCommand(entryOf(`${prefix}${delivery.topic}`, messageOf(delivery)))
+          await client.sendCommand(entry)
         } catch (error) {
           throw judged(error)
         }

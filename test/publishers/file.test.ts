@@ -1,3 +1,152 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { ROOT } from '../../scripts/run.ts'
+import type { Publisher } from '../../src/core/spi/index.ts'
+import { filePublisher } from '../../src/publishers/file.ts'
+import { PublisherFixture } from '../../src/testing/suites/publisher-fixture.ts'
 import { testPublisher } from './run.ts'
 
 testPublisher('file')
+
+describe('a file in particular', () => {
+  let folder: string
+  let path: string
+  let t: PublisherFixture
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'posthaste-file-'))
+    path = join(folder, 'events.ndjson')
+    t = new PublisherFixture({ topic: 'orders' } as never)
+  })
+  afterEach(async () => {
+    await t.close()
+    vi.restoreAllMocks()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  const start = (): Publisher => t.closing(filePublisher({ path }))
+  const send = async (publisher: Publisher, n: number): Promise<string> =>
+    t.verdict((await t.send(publisher, [t.delivery({ data: String(n) })]))[0])
+  const numbers = (file = path): number[] =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => (JSON.parse(line) as { data: number }).data)
+
+  it('has nothing of a key behind one that no line can be made of', async () => {
+    const results = await t.send(start(), [
+      t.delivery({ data: '1', key: 'k' }),
+      t.delivery({ data: '2', key: 'k', occurredAtMs: Number.NaN }),
+      t.delivery({ data: '3', key: 'k' }),
+      t.delivery({ data: '4', key: 'l' }),
+    ])
+    expect(results.map((result) => t.verdict(result))).toEqual(['done', 'dead', 'retry', 'done'])
+    expect(results[2]).toMatchObject({ error: { counted: false } })
+    expect(numbers()).toEqual([1, 4])
+  })
+
+  it('that is moved away or deleted is made anew: what is sent stands in the file of that name', async () => {
+    const publisher = start()
+    await send(publisher, 1)
+    renameSync(path, `${path}.1`)
+    await send(publisher, 2)
+    expect([numbers(`${path}.1`), numbers()]).toEqual([[1], [2]])
+    unlinkSync(path)
+    await send(publisher, 3)
+    expect(numbers()).toEqual([3])
+  })
+
+  it('that cannot be written is an outage, and is found when it can', async () => {
+    path = join(folder, 'later', 'events.ndjson')
+    const publisher = start()
+    expect(await send(publisher, 1)).toBe('outage')
+    mkdirSync(join(folder, 'later'))
+    expect(await send(publisher, 2)).toBe('done')
+    expect(numbers()).toEqual([2])
+  })
+
+  it('that ends in half a line, as a crash leaves it, gets a new one', async () => {
+    writeFileSync(path, '{"data":1}\n{"da')
+    await send(start(), 2)
+    expect(readFileSync(path, 'utf8')).toMatch(/^\{"data":1\}\n\{"da\n\{.*"data":2\}\n$/)
+  })
+
+  /** The disk is full after so many bytes of the next write. */
+  const fillUp = async (after: number, meanwhile = (): void => undefined): Promise<void> => {
+    const probe = await open(join(folder, 'probe'), 'w')
+    const prototype = Object.getPrototypeOf(probe) as FileHandle
+    await probe.close()
+    const write = prototype.write
+    let isFull = false
+    vi.spyOn(prototype, 'write').mockImplementation(async function (this: FileHandle, ...args: unknown[]) {
+      if (isFull) {
+        vi.restoreAllMocks()
+        meanwhile()
+        throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+      }
+      isFull = true
+      return await (write as (...all: unknown[]) => Promise<never>).call(this, args[0], args[1], after)
+    } as never)
+  }
+
+  it('on a disk that is full has no half line, and no attempt is spent', async () => {
+    const publisher = start()
+    await send(publisher, 1)
+    await fillUp(10)
+    expect(await send(publisher, 2)).toBe('outage')
+    expect(numbers()).toEqual([1])
+    expect(await send(publisher, 3)).toBe('done')
+    expect(numbers()).toEqual([1, 3])
+  })
+
+  it('on a disk that is full loses nothing of what another process wrote', async () => {
+    const publisher = start()
+    await send(publisher, 1)
+    await fillUp(10, () => appendFileSync(path, '\n{"data":7}\n'))
+    expect(await send(publisher, 2)).toBe('outage')
+    expect(await send(publisher, 3)).toBe('done')
+    const lines = readFileSync(path, 'utf8').split('\n')
+    expect(lines.filter((line) => /"data":(1|7|3)\}$/.test(line))).toHaveLength(3)
+  })
+})
+
+describe('standard output in particular', () => {
+  it('that nobody reads any more is an outage, and does not end the process', async () => {
+    const script = `
+      import { stdoutPublisher } from './src/publishers/file.ts'
+      import { PublisherFixture } from './src/testing/suites/publisher-fixture.ts'
+      const t = new PublisherFixture({ topic: 'orders' })
+      const publisher = stdoutPublisher()
+      const send = async () => t.verdict((await t.send(publisher, [t.delivery()]))[0])
+      process.stdin.once('data', async () => {
+        console.error(await send(), await send())
+        process.exit(7)
+      })
+      console.error(await send())`
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
+      cwd: ROOT,
+    })
+    let said = ''
+    child.stderr.on('data', (part: Buffer) => {
+      said += part.toString()
+    })
+    await once(child.stdout, 'data')
+    child.stdout.destroy()
+    child.stdin.write('go\n')
+    const [code] = await once(child, 'exit')
+    expect({ code, said }).toEqual({ code: 7, said: 'done\noutage outage\n' })
+  })
+})

@@ -130,7 +130,6 @@ describe('answers', () => {
   it.each([
     [429, '7', 7_000],
     [503, '120', 120_000],
-    [503, 'Wed, 21 Oct 2015 07:28:00 GMT', 0],
     [429, '99999999999', 86_400_000],
   ])('%i with Retry-After %s', async (status, value, delayMs) => {
     reply = () => ({ status, headers: { 'retry-after': value } })
@@ -151,6 +150,38 @@ describe('answers', () => {
     await publisher.close?.()
     expect(t.verdict(done)).toBe('done')
     expect(seen.map(({ headers }) => headers['webhook-id'])).toEqual([delivery.event.id, delivery.event.id])
+  })
+
+  it.each(['0', 'Wed, 21 Oct 2015 07:28:00 GMT', '-5', 'soon', ''])(
+    '429 with Retry-After "%s" leaves it to the retry policy',
+    async (value) => {
+      reply = () => ({ status: 429, headers: { 'retry-after': value } })
+      const { verdict, error } = await answer(open())
+      expect(verdict).toBe('retry')
+      expect(error).not.toHaveProperty('delayMs')
+    },
+  )
+
+  it('503 with Retry-After of the only endpoint spends no attempt, as without', async () => {
+    reply = () => ({ status: 503, headers: { 'retry-after': '60' } })
+    expect((await answer(open())).error).toMatchObject({ delayMs: 60_000, counted: false })
+    const one = open({ endpoint: () => ({ url: origin, secret: SECRET }) })
+    expect((await answer(one)).error).toMatchObject({ delayMs: 60_000, counted: true })
+  })
+
+  it('410 is told again when nobody could hear it, and what was told fails as its own event', async () => {
+    reply = () => ({ status: 410 })
+    let told = 0
+    const publisher = open({
+      onGone: async () => {
+        told += 1
+        if (told === 1) throw new Error('the database of customers is away')
+      },
+    })
+    const send = async () => t.verdict((await t.send(publisher, [t.delivery()]))[0])
+    expect([await send(), await send(), await send()]).toEqual(['retry', 'dead', 'dead'])
+    expect(told).toBe(2)
+    await publisher.close?.()
   })
 
   it('410 is told once, and nothing is sent there any more', async () => {
@@ -180,7 +211,7 @@ describe('answers', () => {
     expect(seen).toEqual([])
   })
 
-  it('headers of the connection are not taken from an event', async () => {
+  it('headers of the connection are not taken from an event, nor from an endpoint', async () => {
     const publisher = open()
     const headers = {
       host: 'evil',
@@ -190,6 +221,13 @@ describe('answers', () => {
     }
     await t.sends(publisher, [t.delivery({ headers })])
     await publisher.close?.()
+    const theirs = open({
+      endpoint: { url: `${origin}/b`, secret: SECRET, headers: { ...headers, expect: '100-continue' } },
+    })
+    await t.sends(theirs, [t.delivery()])
+    await theirs.close?.()
+    expect(seen[1]?.headers).toMatchObject({ host: origin.slice('http://'.length), 'x-a': 'b' })
+    expect(seen[1]?.headers).not.toHaveProperty('transfer-encoding')
     const got = seen[0]?.headers
     expect(got?.host).toBe(origin.slice('http://'.length))
     expect(got?.['transfer-encoding']).toBeUndefined()
@@ -213,6 +251,81 @@ describe('endpoints of different people', () => {
     expect(t.verdict(await send('good'))).toBe('done')
     await publisher.close?.()
     expect(seen.filter(({ path }) => path === '/bad')).toHaveLength(3)
+  })
+
+  it('on one host do not wait for each other', async () => {
+    server.removeAllListeners('request')
+    server.on('request', (request, response) => {
+      request.resume()
+      if (request.url === '/fast') response.writeHead(204).end()
+    })
+    const publisher = open({
+      endpoint: ({ key }) => ({ url: `${origin}/${key}`, secret: SECRET }),
+      concurrency: 1,
+      timeoutMs: 500,
+    })
+    const batch = ['slow', 'fast', 'slow', 'fast'].map((key) => t.delivery({ key }))
+    const verdicts = (await t.send(publisher, batch, 5_000)).map((result) => t.verdict(result))
+    await publisher.close?.()
+    expect(verdicts).toEqual(['retry', 'done', 'retry', 'done'])
+  })
+
+  it('whose names nobody answers for are waited for no longer than the others, who get theirs', async () => {
+    const publisher = open({
+      endpoint: ({ key }) => ({ url: key === 'here' ? origin : 'http://silent.example', secret: SECRET }),
+      lookup: () => new Promise(() => undefined),
+      timeoutMs: 200,
+      concurrency: 1,
+    })
+    const batch = ['silent', 'here', 'silent'].map((key) => t.delivery({ key }))
+    const verdicts = (await t.send(publisher, batch, 5_000)).map((result) => t.verdict(result))
+    expect(verdicts).toEqual(['retry', 'done', 'retry'])
+    await publisher.close?.()
+  })
+
+  it('that cannot be found out in time say nothing about the others', async () => {
+    const publisher = open({
+      endpoint: ({ key }) =>
+        key === 'here' ? { url: origin, secret: SECRET } : new Promise<never>(() => undefined),
+    })
+    const batch = ['silent', 'here'].map((key) => t.delivery({ key }))
+    const verdicts = (await t.send(publisher, batch, 200)).map((result) => t.verdict(result))
+    expect(verdicts).toEqual(['retry', 'done'])
+    await publisher.close?.()
+  })
+
+  it('that are slow spend no attempt of what was not sent there in time', async () => {
+    server.removeAllListeners('request')
+    server.on('request', (request) => request.resume())
+    const publisher = open({ endpoint: () => ({ url: origin, secret: SECRET }), concurrency: 2 })
+    const results = await t.send(
+      publisher,
+      Array.from({ length: 6 }, () => t.delivery()),
+      300,
+    )
+    await publisher.close?.()
+    const counted = results.map(
+      (result) => (result as { error: { counted?: boolean } }).error.counted ?? true,
+    )
+    expect(counted).toEqual([true, true, false, false, false, false])
+  })
+
+  it('are left alone at first for as long as was said, however many requests were under way', async () => {
+    reply = () => ({ status: 503 })
+    const publisher = open({
+      endpoint: () => ({ url: origin, secret: SECRET }),
+      concurrency: 8,
+      breakerThreshold: 2,
+      breakerOpenMs: 60_000,
+      breakerMaxOpenMs: 6_000_000,
+    })
+    await t.send(
+      publisher,
+      Array.from({ length: 8 }, () => t.delivery()),
+    )
+    const [left] = await t.send(publisher, [t.delivery()])
+    expect((left as { error: { delayMs: number } }).error.delayMs).toBeLessThanOrEqual(60_000)
+    await publisher.close?.()
   })
 
   it('get no more requests at once than was said', async () => {

@@ -64,6 +64,30 @@ describe('a webhook to an address that is not public', () => {
     expect(canary.connections()).toBe(0)
   })
 
+  it.each([
+    ['127.0.0.1', 6],
+    ['::ffff:127.0.0.1', 4],
+    ['::1', 4],
+    ['localhost', 4],
+    ['127.0.0.1', undefined],
+  ])('is not sent when the resolver calls %s an address of family %s', async (address, family) => {
+    const canary = await startCanary('127.0.0.1')
+    const lookup = (async () => [{ address, family }]) as unknown as Lookup
+    expect(t.verdict(await sendTo(`http://lying.example:${canary.port}/`, { lookup }))).toBe('dead')
+    expect(canary.connections()).toBe(0)
+  })
+
+  it('goes to a public address whatever family the resolver says that it has', async () => {
+    const good = createHttpServer((_request, response) => response.writeHead(204).end())
+    servers.push(good)
+    good.listen(0, '127.0.0.2')
+    await once(good, 'listening')
+    const { port } = good.address() as AddressInfo
+    const lookup = (async () => [{ address: '127.0.0.2', family: 6 }]) as unknown as Lookup
+    const result = await sendTo(`http://mistaken.example:${port}/`, { lookup, allowNetworks: ['127.0.0.2'] })
+    expect(result?.ok).toBe(true)
+  })
+
   it('goes to the address that was looked at, not to what the name means a moment later', async () => {
     const good = createHttpServer((_request, response) => response.writeHead(204).end())
     servers.push(good)

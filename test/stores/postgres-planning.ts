@@ -5,7 +5,7 @@ import { type PostgresLayout, postgresStore, type SqlExecutor } from '../../src/
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { StoreFixture } from '../../src/testing/suites/store-fixture.ts'
 import { newSchema } from './postgres-harness.ts'
-import { type Filled, type Plan, planOf, type Sent } from './postgres-plans.ts'
+import { type Filled, type Plan, planOf, type Sent, statementsIn } from './postgres-plans.ts'
 import { newPostgresUrl } from './servers.ts'
 import { testContext } from './sqlite-files.ts'
 
@@ -126,7 +126,9 @@ export class Planning {
     this.#recording.sent.length = 0
     await work()
     const { sent } = this.#recording
-    const statements = sent.filter(({ text }) => /^\(?(WITH|SELECT|UPDATE|DELETE|INSERT)/.test(text))
+    const statements = sent
+      .flatMap(statementsIn)
+      .filter(({ text }) => /^\(?(WITH|SELECT|UPDATE|DELETE|INSERT)/.test(text))
     if (statements.length === 0) throw new Error('Nothing was sent whose plan could be looked at.')
     const plans: Plan[] = []
     for (const one of statements) plans.push(await planOf(this.hand, one))

@@ -6,6 +6,16 @@ import { newId } from './postgres-words.ts'
 export interface Sent {
   readonly text: string
   readonly values: readonly unknown[]
+  /** What is set for its transaction alone. */
+  readonly settings?: readonly string[]
+}
+
+/** Of a script that has settings for its own statements, these; anything else as it is. */
+export const statementsIn = (sent: Sent): readonly Sent[] => {
+  const parts = sent.text.split(';\n')
+  const settings = parts.filter((part) => part.startsWith('SET LOCAL'))
+  if (settings.length === 0) return [sent]
+  return parts.filter((part) => !part.startsWith('SET')).map((text) => ({ text, values: [], settings }))
 }
 
 interface Node {
@@ -26,8 +36,8 @@ export interface Plan {
 const literal = (value: unknown): string => (value === null ? 'NULL' : pg.escapeLiteral(String(value)))
 
 /** Really run, as a prepared statement with a plan for any parameters, and taken back. */
-export const planOf = async (hand: pg.Client, { text, values }: Sent): Promise<Plan> => {
-  await hand.query('BEGIN; SET LOCAL plan_cache_mode = force_generic_plan')
+export const planOf = async (hand: pg.Client, { text, values, settings = [] }: Sent): Promise<Plan> => {
+  await hand.query(['BEGIN', 'SET LOCAL plan_cache_mode = force_generic_plan', ...settings].join('; '))
   try {
     await hand.query(`PREPARE planned AS ${text}`)
     const args = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`

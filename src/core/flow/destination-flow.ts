@@ -20,7 +20,7 @@ import { isHot } from './queues.ts'
 import { ReadGuard } from './read-guard.ts'
 import { listenersReceiver, publisherReceiver } from './receivers.ts'
 import type { Settled, Settler } from './settle.ts'
-import { Tuning } from './tuning.ts'
+import { Tuning, usableRate } from './tuning.ts'
 
 export interface DestinationParts {
   readonly destination: ResolvedDestination
@@ -138,7 +138,7 @@ export class DestinationFlow {
       this.dispatcher.pump()
       this.poller.retuned()
     }
-    this.dispatcher.setRate(ratePerSecond ?? this.#parts.destination.ratePerSecond)
+    this.dispatcher.setRate(usableRate(ratePerSecond, this.#parts.destination.ratePerSecond))
     this.dispatcher.setPaused(paused)
   }
 

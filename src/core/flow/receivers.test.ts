@@ -20,7 +20,7 @@ const create = (
   } as unknown as Publisher
   const topic = ({ id }: { readonly id: string }): string => {
     if (id === 'lost') throw new Error('no topic')
-    return 'topic'
+    return id === 'nothing' ? (undefined as unknown as string) : 'topic'
   }
   const receiver = publisherReceiver(publisher, { topic } as unknown as ResolvedDestination)
   const receive = (batch: readonly Delivery[]) =>
@@ -40,6 +40,14 @@ describe('an event without a topic in an ordered batch', () => {
     const results = await receive(batch)
     expect(sent).toEqual(['other', 'free'])
     expect(results.map(({ ok }) => ok)).toEqual([false, true, false, true])
+    expect(results[2]).toMatchObject({ error: { counted: false } })
+  })
+
+  it('is also one whose topic is no text', async () => {
+    const { sent, receive } = create()
+    const results = await receive([delivery('nothing', null), delivery('other', null)])
+    expect(sent).toEqual(['other'])
+    expect(results[0]).toMatchObject({ ok: false, error: { name: 'TypeError' } })
   })
 
   it('does not hide that the publisher gave too few results', async () => {

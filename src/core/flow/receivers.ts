@@ -1,13 +1,20 @@
 /** The two ends a destination can have: a publisher that sends, or the listeners of this process. */
-import { ERROR_CODES, OutboxError } from '../errors.ts'
+import { ERROR_CODES, OutboxError, RetryAfter } from '../errors.ts'
 import { viewEvent } from '../event-view.ts'
 import type { ListenerRegistry } from '../listeners.ts'
 import type { Delivery } from '../model/delivery.ts'
+import { shownWithKind } from '../model/shown.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../spi/index.ts'
 import { attemptNumber, checkResults, type ReceiveContext, type Receiver } from './deliver.ts'
 
 const SENT: SendResult = Object.freeze({ ok: true })
+
+/** Not its fault: it spends no attempt. */
+const BEHIND: SendResult = Object.freeze({
+  ok: false,
+  error: new RetryAfter(0, { message: 'one before it in its key has no topic', counted: false }),
+})
 
 export const publisherReceiver = (publisher: Publisher, destination: ResolvedDestination): Receiver => ({
   kind: 'publisher',
@@ -16,14 +23,13 @@ export const publisherReceiver = (publisher: Publisher, destination: ResolvedDes
     // A topic function that throws is about its own event, not about the batch. But in an ordered batch what follows
     // in its key would overtake it.
     const failed = new Map<Delivery, SendResult>()
-    const failedKeys = new Map<string, SendResult>()
+    const failedKeys = new Set<string | null>()
     for (const delivery of deliveries) {
       const { key } = delivery.event
-      const before = key === null ? undefined : failedKeys.get(key)
-      const failure = before ?? tryToAdd(outgoing, delivery, destination)
+      const failure = failedKeys.has(key) ? BEHIND : tryToAdd(outgoing, delivery, destination)
       if (failure === null) continue
       failed.set(delivery, failure)
-      if (key !== null) failedKeys.set(key, failure)
+      if (key !== null) failedKeys.add(key)
     }
     const sent = outgoing.length === 0 ? [] : await publisher.send(outgoing, context)
     if (failed.size === 0) return sent
@@ -52,8 +58,17 @@ const toOutgoing = (delivery: Delivery, destination: ResolvedDestination): Outgo
   attempt: attemptNumber(delivery),
   run: delivery.run,
   deduplicationId: delivery.run === 1 ? delivery.event.id : `${delivery.event.id}:${delivery.run}`,
-  topic: destination.topic(delivery.event),
+  topic: topicOf(delivery, destination),
 })
+
+/** A function of somebody's own: brokers would make a text of anything, and send it there. */
+const topicOf = ({ event }: Delivery, { name, topic }: ResolvedDestination): string => {
+  const found: unknown = topic(event)
+  if (typeof found === 'string') return found
+  throw new TypeError(
+    `topic of destination "${name}" must give a text for "${event.type}", not ${shownWithKind(found)}`,
+  )
+}
 
 export const listenersReceiver = (registry: ListenerRegistry, destination: string): Receiver => ({
   kind: 'listeners',

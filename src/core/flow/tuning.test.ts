@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { memoryStore } from '../../stores/memory/index.ts'
+import { createMemoryDatabase, memoryStore } from '../../stores/memory/index.ts'
 import { recordingDestination } from '../../testing/index.ts'
 import { resolveOptions } from '../options.ts'
+import { createOutbox } from '../outbox.ts'
+import { SILENT_LOGGER } from '../runtime/logger.ts'
+import { createSystemRuntime } from '../runtime/system-runtime.ts'
 import { Tuning } from './tuning.ts'
 
 const create = (maxBatch = 10): Tuning => {
@@ -44,6 +47,29 @@ describe('the numbers of a destination', () => {
     tuning.apply({ concurrency: 2.6, batchSize: 99 })
     expect([tuning.concurrency, tuning.batchSize]).toEqual([3, 10])
   })
+
+  it.each([0, -5, 1e12, Number.NaN, Number.POSITIVE_INFINITY])(
+    'a rate of %d that a hand wrote into the registry stops nobody from starting',
+    async (ratePerSecond) => {
+      const database = createMemoryDatabase()
+      const open = () =>
+        createOutbox({
+          store: memoryStore({ database }),
+          destinations: { a: { to: recordingDestination(), events: ['*'] }, b: { events: ['*'] } },
+        })
+      const first = open()
+      await first.start()
+      await first.close()
+      const store = memoryStore({ database })
+      await store.open({ runtime: createSystemRuntime(), logger: SILENT_LOGGER })
+      await store.registry.configure('a', { ratePerSecond }, { actor: 'hand', reason: null })
+      await store.registry.configure('b', { paused: true }, { actor: 'hand', reason: null })
+      const second = open()
+      await second.start()
+      expect((await second.inspect.destinations()).map(({ paused }) => paused)).toEqual([false, true])
+      await second.close()
+    },
+  )
 
   it('say how many a process can have had under way when it ended, before or after it was tuned', () => {
     const tuning = create()

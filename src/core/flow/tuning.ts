@@ -3,9 +3,23 @@
  * so a change needs no more than a nudge: what runs goes on, and what comes next goes by the new numbers.
  */
 import { TUNED_NAMES, type TunedName, type TunedSettings } from '../model/settings.ts'
-import { type ResolvedDestination, type ResolvedOptions, sendable, TUNED_BOUNDS } from '../options.ts'
+import {
+  DESTINATION_BOUNDS,
+  type ResolvedDestination,
+  type ResolvedOptions,
+  sendable,
+  TUNED_BOUNDS,
+} from '../options.ts'
 
 type Numbers = Readonly<Record<TunedName, number>>
+
+/** Another release may have other bounds, and a column takes whatever a hand writes: the nearest number that works. */
+const within = (value: number, [lowest, highest]: readonly [number, number]): number =>
+  Math.min(highest, Math.max(lowest, value))
+
+/** The registry's rate, or one's own where it has none that means anything. */
+export const usableRate = (given: number | null, own: number | null): number | null =>
+  given === null || !Number.isFinite(given) ? own : within(given, DESTINATION_BOUNDS.ratePerSecond)
 
 export class Tuning {
   readonly #destination: ResolvedDestination
@@ -56,11 +70,9 @@ export class Tuning {
     return TUNED_NAMES.some((name) => before[name] !== this.#now[name])
   }
 
-  /** Another release may have other bounds: the nearest number that this one can work with. */
   #valueOf(name: TunedName, given: number | undefined): number {
     if (given === undefined) return this.#own[name]
-    const [lowest, highest] = TUNED_BOUNDS[name]
-    const value = Math.min(highest, Math.max(lowest, Math.round(given)))
+    const value = within(Math.round(given), TUNED_BOUNDS[name])
     return name === 'batchSize' ? sendable(this.#destination.to, value) : value
   }
 }

@@ -55,6 +55,9 @@ const MAX_KNOWN = 10_000
 const TRANSACTION_RETRIES = 100
 const TRANSACTION_RETRY_MS = 20
 
+/** As brokers have it. They close the connection, for everybody, when they are asked about one of tens of thousands of letters. */
+const isTopicName = (name: string): boolean => /^(?!\.{1,2}$)[\w.-]{1,249}$/.test(name)
+
 const asBuffer = (body: string | Uint8Array): Buffer =>
   typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
 
@@ -155,6 +158,10 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     const found = new Map<string, number | Error>()
     // Each by itself: for an unknown one the client says nothing of the others.
     const ask = async (topic: string): Promise<void> => {
+      if (!isTopicName(topic)) {
+        found.set(topic, new PermanentError(`"${topic.slice(0, 250)}" is no name that a topic can have`))
+        return
+      }
       try {
         const { topics } = await session.producer.metadata({ topics: [topic] })
         const count = topics.get(topic)?.partitionsCount
@@ -191,7 +198,13 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
     deliveries: readonly OutgoingDelivery[],
   ): Promise<Shipment> => {
     const topics = await askTopics(session, deliveries)
-    const parcels = deliveries.map((delivery) => parcelOf(session, delivery, topics))
+    const parcels = deliveries.map((delivery) => {
+      try {
+        return parcelOf(session, delivery, topics)
+      } catch (error) {
+        return error instanceof Error ? error : new Error(String(error))
+      }
+    })
     return new Shipment(
       parcels.map((parcel) => (parcel instanceof Error ? null : parcel)),
       parcels.map((parcel) => (parcel instanceof Error ? failed(parcel) : null)),

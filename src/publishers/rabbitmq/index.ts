@@ -4,13 +4,13 @@
  * knows what they must be like.
  */
 import { OutageError, PermanentError } from '../../core/errors.ts'
-import type { EventRecord } from '../../core/model/index.ts'
+import { type EventRecord, shownWithKind } from '../../core/model/index.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
 import { brokerPublisher } from '../shared/broker.ts'
 import { checkOptions } from '../shared/check-options.ts'
 import { type FormatOptions, messages } from '../shared/message.ts'
 import { loadPeer } from '../shared/peer.ts'
-import { failed } from '../shared/results.ts'
+import { failed, makeEach } from '../shared/results.ts'
 import { type AmqpModule, type Connection, Link } from './link.ts'
 import { type Parcel, publishAll } from './publish.ts'
 
@@ -31,6 +31,9 @@ export interface RabbitmqPublisherOptions extends FormatOptions {
 
 /** The codes with which the broker closes a channel for what a message is like. */
 const REFUSED = 406
+
+/** The broker takes these two for more routing keys, and refuses the message where they are no lists of them. */
+const ORDERS = new Set(['CC', 'BCC'])
 
 const judged = (error: unknown): unknown => {
   const { code, message } = error as { readonly code?: unknown; readonly message: string }
@@ -56,11 +59,20 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
   const { source = 'posthaste', connection: given = {} } = options
   const messageOf = messages(options, 'cloudEvents:')
 
+  /** Without a name, the client would take it for the exchange that has none. */
+  const exchangeOf = (event: EventRecord): string => {
+    const name: unknown = typeof exchange === 'string' ? exchange : exchange(event)
+    if (typeof name === 'string') return name
+    throw new TypeError(
+      `rabbitmqPublisher: exchange must give a text for "${event.type}", not ${shownWithKind(name)}`,
+    )
+  }
+
   const parcelOf = (delivery: OutgoingDelivery): Parcel => {
     const { body, contentType, headers } = messageOf(delivery)
     const { event, deduplicationId, topic } = delivery
     return {
-      exchange: typeof exchange === 'string' ? exchange : exchange(event),
+      exchange: exchangeOf(event),
       routingKey: topic,
       body: asBuffer(body),
       properties: {
@@ -72,7 +84,7 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
         timestamp: Math.floor(event.occurredAtMs / 1_000),
         type: event.type,
         appId: source,
-        headers: Object.fromEntries(headers),
+        headers: Object.fromEntries([...headers].filter(([name]) => !ORDERS.has(name))),
       },
     }
   }
@@ -104,8 +116,9 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
         const result = failed(new OutageError(`RabbitMQ takes nothing now: ${blocked}`))
         return deliveries.map((): SendResult => result)
       }
-      const results = await publishAll(link, deliveries.map(parcelOf))
-      return results.map((result) => (result.ok ? result : failed(judged(result.error))))
+      const { made, around } = makeEach(deliveries, parcelOf)
+      const results = await publishAll(link, made)
+      return around(results.map((result) => (result.ok ? result : failed(judged(result.error)))))
     },
   })
 }

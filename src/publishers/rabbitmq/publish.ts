@@ -14,6 +14,7 @@ export interface Parcel {
   readonly properties: { readonly messageId: string } & Readonly<Record<string, unknown>>
 }
 
+const ACCESS_REFUSED = 403
 const NOT_FOUND = 404
 const NACK_DELAY_MS = 5_000
 /** A broker's limit is not told to anybody; the smallest one that makes sense is larger than this. */
@@ -78,7 +79,8 @@ const sendRound = (link: Link, parcels: readonly Parcel[]): Promise<Round> =>
 /** Where an exchange is missing or closed to us, everything for it fares alike. */
 const concernsExchangeOf = (closedFor: Error | null, { exchange }: Parcel): boolean => {
   const { code, message = '' } = (closedFor ?? {}) as { readonly code?: unknown; readonly message?: string }
-  return code === NOT_FOUND && message.includes(`no exchange '${exchange}' `)
+  if (code === NOT_FOUND) return message.includes(`no exchange '${exchange}' `)
+  return code === ACCESS_REFUSED && message.includes(`access to exchange '${exchange || 'amq.default'}' `)
 }
 
 const halves = <T>(list: readonly T[]): T[][] => {

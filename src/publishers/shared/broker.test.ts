@@ -25,7 +25,7 @@ interface Opened {
 /** A broker that closes the connection for some, and says nothing of what else was sent with them. */
 const scripted = (closesFor: (id: string) => boolean, options: { orderedPrefix?: boolean } = {}) => {
   const arrived: string[] = []
-  const state = { opened: 0, isThere: true }
+  const state = { opened: 0, isThere: true, isSilent: false }
   const publisher = brokerPublisher<Opened>({
     name: 'a broker of the test',
     maxBatch: 1_000,
@@ -33,6 +33,7 @@ const scripted = (closesFor: (id: string) => boolean, options: { orderedPrefix?:
     async open(broken) {
       if (!state.isThere) throw new Error('nobody is there')
       state.opened += 1
+      if (state.isSilent) await new Promise<never>(() => undefined)
       return { broken, gone: false }
     },
     end: () => undefined,
@@ -127,6 +128,22 @@ describe('a message for which the broker closes the connection', () => {
     })
     const results = (await send(batchOf(4))).map(verdict)
     expect(new Set(results)).toEqual(new Set(['outage']))
+  })
+
+  it('costs nobody an attempt who waited for it in vain', async () => {
+    const { send, state } = scripted((id) => {
+      if (id === 'poison') state.isSilent = true
+      return id === 'poison'
+    })
+    const ending = new AbortController()
+    const looking = send([delivery('poison'), delivery('a')], ending.signal)
+    while (state.opened < 2) await new Promise((resolve) => setImmediate(resolve))
+    const late = new AbortController()
+    const waiting = send([delivery('b')], late.signal).catch((error: unknown) => [failed(error)])
+    late.abort(new Error('too late'))
+    expect((await waiting).map(verdict)).toEqual(['outage'])
+    ending.abort(new Error('too late'))
+    expect(new Set((await looking).map(verdict))).toEqual(new Set(['outage']))
   })
 
   it('is looked for no longer than the send may take', async () => {

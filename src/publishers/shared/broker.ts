@@ -9,6 +9,7 @@ import { isOutageError, isPermanentError, isRetryAfter, OutageError } from '../.
 import type { OutgoingDelivery, Publisher, SendContext, SendResult } from '../../core/spi/index.ts'
 import { type Attempt, Isolation, Suspects } from './isolation.ts'
 import { closedError } from './results.ts'
+import { type Loss, within } from './within.ts'
 
 export interface Broker<Connection> {
   /** Named in messages. */
@@ -33,25 +34,6 @@ export interface BrokerContext extends SendContext {
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** Resolves with the work, or rejects when the signal is aborted or the connection is lost before. */
-const within = async <T>(work: Promise<T>, signal: AbortSignal, line?: Line<unknown>): Promise<T> => {
-  const ends: (() => void)[] = []
-  const ended = new Promise<never>((_, reject) => {
-    const stop = (): void => reject(signal.reason as Error)
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
-    ends.push(() => signal.removeEventListener('abort', stop))
-    if (line !== undefined) ends.push(line.onLost(() => reject(new Error('the connection was lost'))))
-  })
-  // Whoever loses the race has nobody waiting for it any more.
-  work.catch(() => undefined)
-  try {
-    return await Promise.race([work, ended])
-  } finally {
-    for (const end of ends) end()
-  }
-}
-
 /** A connection, and the news that it is gone: some clients never answer what was under way then. */
 class Line<Connection> {
   readonly opened: Promise<Connection>
@@ -67,8 +49,7 @@ class Line<Connection> {
     this.opened.catch(() => dropped(this))
   }
 
-  /** Gives what ends the listening. */
-  onLost(listener: () => void): () => void {
+  readonly onLost: Loss = (listener) => {
     if (this.isLost) listener()
     else this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -112,12 +93,20 @@ class BrokerPublisher<Connection> implements Publisher {
   }
 
   async #send(deliveries: readonly OutgoingDelivery[], context: SendContext): Promise<readonly SendResult[]> {
-    // What is sent beside it would lose its connection too.
-    while (this.#isolating !== null) await within(this.#isolating, context.signal)
+    await this.#untilNobodyIsolates(context)
     const said = await this.#attempt(deliveries, context)
     if (!said.lost) return said.results as readonly SendResult[]
     const isolation = new Isolation(deliveries, this.#suspects)
     return await this.#alone(() => isolation.run(said, (part) => this.#attempt(part, context)))
+  }
+
+  /** What is sent beside it would lose its connection too. Whoever has no time left for that has had nothing sent. */
+  async #untilNobodyIsolates({ signal }: SendContext): Promise<void> {
+    try {
+      while (this.#isolating !== null) await within(this.#isolating, signal)
+    } catch (error) {
+      throw this.#asOutage(error)
+    }
   }
 
   /** One after the other. */
@@ -138,12 +127,12 @@ class BrokerPublisher<Connection> implements Publisher {
     const answered: (SendResult | undefined)[] = []
     let isSent = false
     try {
-      const connection = await within(line.opened, signal, line)
+      const connection = await within(line.opened, signal, line.onLost)
       isSent = true
       const results = await within(
         this.#broker.send(connection, deliveries, { signal, answered }),
         signal,
-        line,
+        line.onLost,
       )
       const hasOutages = results.some((result) => !result.ok && isOutageError(result.error))
       // Some clients say so of each message before they say it of the connection.

@@ -2,6 +2,7 @@
  * What an event looks like on its way: a body, a content type, and names with values beside it. The body is what was
  * stored, byte for byte; nothing is parsed.
  */
+import { PermanentError } from '../../core/errors.ts'
 import type { OutgoingDelivery } from '../../core/spi/index.ts'
 
 /**
@@ -33,7 +34,13 @@ const TRACE = ['traceparent', 'tracestate'] as const
 const present = (values: readonly (readonly [string, string | null | undefined])[]): [string, string][] =>
   values.flatMap(([name, value]) => (value === null || value === undefined ? [] : [[name, value]]))
 
-const timeOf = (ms: number): string => new Date(ms).toISOString()
+/** Somebody else may have written what no date of ours can say, such as PostgreSQL's infinity. */
+const timeOf = (ms: number): string => {
+  const time = new Date(ms)
+  if (Number.isNaN(time.getTime()))
+    throw new PermanentError('its time (occurred_at) is none that a message can have')
+  return time.toISOString()
+}
 
 /** What the application gave comes first, and cannot pass for what we say of the event. */
 const withOurs = (

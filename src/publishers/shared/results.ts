@@ -10,6 +10,34 @@ export const failed = (error: unknown): SendResult => ({ ok: false, error })
 export const behind = (): SendResult =>
   failed(new RetryAfter(0, { message: 'one before it in its key was not accepted', counted: false }))
 
+/** What is made of each delivery, in its place, or why it cannot be: that concerns nobody but those behind it in its key. */
+export const makeEach = <T>(
+  deliveries: readonly OutgoingDelivery[],
+  make: (delivery: OutgoingDelivery) => T,
+): { readonly made: readonly T[]; readonly around: (sent: readonly SendResult[]) => SendResult[] } => {
+  const made: T[] = []
+  const brokenKeys = new Set<string | null>()
+  const failures = deliveries.map((delivery): SendResult | null => {
+    const { key } = delivery.event
+    if (brokenKeys.has(key)) return behind()
+    try {
+      made.push(make(delivery))
+      return null
+    } catch (error) {
+      if (key !== null) brokenKeys.add(key)
+      return failed(error)
+    }
+  })
+  return {
+    made,
+    /** The results of what was made, among those of what was not. */
+    around(sent) {
+      let next = 0
+      return failures.map((failure) => failure ?? (sent[next++] as SendResult))
+    },
+  }
+}
+
 /** Each by itself: what becomes of one says nothing about the others. `answered` has it as soon as it is known. */
 export const sendEach = (
   deliveries: readonly OutgoingDelivery[],

@@ -64,13 +64,19 @@ const specialV4 = blockListOf(SPECIAL_V4)
 const globalV6 = blockListOf(GLOBAL_V6)
 const specialV6 = blockListOf(SPECIAL_V6)
 
-const isPublic = ({ address, family }: Address): boolean =>
-  family === 4
-    ? !specialV4.check(address, 'ipv4')
-    : globalV6.check(address, 'ipv6') && !specialV6.check(address, 'ipv6')
-
-const isAllowed = (one: Address, allowed: BlockList): boolean =>
-  isPublic(one) || allowed.check(one.address, one.family === 4 ? 'ipv4' : 'ipv6')
+/** By what the address is, whatever the resolver calls it: that is what is connected to. */
+const isAllowed = (address: string, allowed: BlockList): boolean => {
+  switch (isIP(address)) {
+    case 4:
+      return !specialV4.check(address, 'ipv4') || allowed.check(address, 'ipv4')
+    case 6: {
+      const isPublic = globalV6.check(address, 'ipv6') && !specialV6.check(address, 'ipv6')
+      return isPublic || allowed.check(address, 'ipv6')
+    }
+    default:
+      return false
+  }
+}
 
 export const lookupAll: Lookup = async (hostname) =>
   (await systemLookup(hostname, { all: true })) as readonly Address[]
@@ -107,9 +113,10 @@ export const safeAddress = async (url: URL, { lookup, allowed }: Guard): Promise
   const addresses =
     family === 0 ? await lookup(host) : [{ address: host, family: family as Address['family'] }]
   // A zone names an interface of this machine.
-  const bad = addresses.find((one) => one.address.includes('%') || !isAllowed(one, allowed))
+  const bad = addresses.find((one) => one.address.includes('%') || !isAllowed(one.address, allowed))
   if (bad !== undefined) throw refused(url, `${bad.address} is not a public address`)
   const [first] = addresses
   if (first === undefined) throw Object.assign(new Error(`${host} has no address`), { code: 'ENOTFOUND' })
-  return first
+  // A family that is not the address's own would make the socket fail where nobody listens.
+  return { address: first.address, family: isIP(first.address) as Address['family'] }
 }

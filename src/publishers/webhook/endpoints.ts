@@ -34,9 +34,13 @@ class EndpointState {
     return this.#running === 0 && this.#waiting.length === 0
   }
 
-  async run<T>(now: () => number, work: () => Promise<T>): Promise<T> {
+  async run<T>(now: () => number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     while (this.#running >= this.#limits.concurrency)
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    if (signal.aborted) {
+      this.#waiting.shift()?.()
+      throw notSent(0, 'others were sent to the endpoint first, and there was no time left')
+    }
     const wait = this.#openUntil - now()
     if (wait > 0) {
       this.#waiting.shift()?.()
@@ -65,20 +69,24 @@ class EndpointState {
 
   unreachable(now: number): void {
     this.#failures += 1
-    if (this.#failures < this.#limits.breakerThreshold) return
+    // Those that were under way when it opened say nothing new.
+    if (this.#failures < this.#limits.breakerThreshold || now < this.#openUntil) return
     const { breakerOpenMs, breakerMaxOpenMs } = this.#limits
     this.#openUntil = now + Math.min(breakerMaxOpenMs, breakerOpenMs * 2 ** Math.min(this.#opened, 20))
     this.#opened += 1
   }
 
-  /** Not sent, so no attempt is spent. */
   #later(delayMs: number): RetryAfter {
-    return new RetryAfter(Math.ceil(delayMs), {
-      message: 'the endpoint did not answer the last requests; it is tried again in a while',
-      counted: false,
-    })
+    return notSent(
+      Math.ceil(delayMs),
+      'the endpoint did not answer the last requests; it is tried again in a while',
+    )
   }
 }
+
+/** So no attempt is spent. */
+const notSent = (delayMs: number, message: string): RetryAfter =>
+  new RetryAfter(delayMs, { message, counted: false })
 
 export class Endpoints {
   readonly #limits: EndpointLimits
@@ -100,8 +108,8 @@ export class Endpoints {
     return state
   }
 
-  run<T>(state: EndpointState, work: () => Promise<T>): Promise<T> {
-    return state.run(this.#now, work)
+  run<T>(state: EndpointState, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    return state.run(this.#now, signal, work)
   }
 
   #forget(): void {

@@ -11,6 +11,7 @@ import type { OutgoingDelivery, Publisher, SendContext } from '../../core/spi/in
 import { checkOptions } from '../shared/check-options.ts'
 import { asciiValue, type FormatOptions, messages } from '../shared/message.ts'
 import { closedError, sendEach } from '../shared/results.ts'
+import { within } from '../shared/within.ts'
 import { blockListOf, checkUrl, type Guard, type Lookup, lookupAll, safeAddress } from './addresses.ts'
 import { Endpoints } from './endpoints.ts'
 import { type Answer, Poster } from './request.ts'
@@ -46,13 +47,13 @@ export interface WebhookPublisherOptions extends FormatOptions {
   readonly allowHttp?: boolean
   /** Networks that may be reached although they are not public: `['10.1.0.0/16']`. Default none. */
   readonly allowNetworks?: readonly string[]
-  /** Told once when an endpoint answers 410 Gone; nothing is sent there any more. */
-  readonly onGone?: (endpoint: WebhookEndpoint, event: EventRecord) => void
+  /** Told once when an endpoint answers 410 Gone; nothing is sent there any more. If it fails, it is told again. */
+  readonly onGone?: (endpoint: WebhookEndpoint, event: EventRecord) => unknown
   /** Finds the addresses of a name. Default the system's resolver. */
   readonly lookup?: Lookup
 }
 
-/** Said by the connection or by us, never by an event. */
+/** Said by the connection or by us, never by an event or an endpoint. */
 const NOT_PASSED_ON = new Set([
   'host',
   'connection',
@@ -75,11 +76,11 @@ const NOT_PASSED_ON = new Set([
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000
 const SHOWN_CHARS = 500
 
-/** Seconds, or a date. */
+/** Seconds, or a date. One that has passed asks for nothing: all attempts would be spent in a moment. */
 const retryAfterMs = (value: string | undefined, now: number): number | null => {
   if (value === undefined) return null
   const ms = /^\s*\d+\s*$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now
-  return Number.isNaN(ms) ? null : Math.min(LONGEST_RETRY_AFTER_MS, Math.max(0, ms))
+  return ms > 0 ? Math.min(LONGEST_RETRY_AFTER_MS, ms) : null
 }
 
 const saying = ({ status, text }: Answer): string =>
@@ -139,11 +140,14 @@ class WebhookPublisher implements Publisher {
 
   async #sendOne(delivery: OutgoingDelivery, context: SendContext): Promise<void> {
     const { endpoint: given } = this.#options
-    const endpoint = typeof given === 'function' ? await given(delivery.event) : given
+    const endpoint =
+      typeof given === 'function'
+        ? await within(Promise.resolve(given(delivery.event)), context.signal)
+        : given
     if (endpoint === null) return
     const state = this.#endpoints.of(endpoint.url)
     if (state.gone) throw gone(endpoint.url)
-    await this.#endpoints.run(state, async () => {
+    await this.#endpoints.run(state, context.signal, async () => {
       let answer: Answer
       try {
         answer = await this.#post(endpoint, delivery, context)
@@ -155,12 +159,22 @@ class WebhookPublisher implements Publisher {
       if (UNREACHABLE_STATUS.has(answer.status)) state.unreachable(performance.now())
       else state.answered()
       if (answer.status === 410) {
-        if (!state.gone) this.#options.onGone?.(endpoint, delivery.event)
+        const isNews = !state.gone
         state.gone = true
+        if (isNews) await this.#tellGone(endpoint, delivery.event, state)
         throw gone(endpoint.url)
       }
       this.#judge(answer)
     })
+  }
+
+  async #tellGone(endpoint: WebhookEndpoint, event: EventRecord, state: { gone: boolean }): Promise<void> {
+    try {
+      await this.#options.onGone?.(endpoint, event)
+    } catch (error) {
+      state.gone = false
+      throw error
+    }
   }
 
   async #post(
@@ -172,15 +186,16 @@ class WebhookPublisher implements Publisher {
     const url = checkUrl(endpoint.url, this.#guard)
     const keys = keysOf(endpoint)
     const until = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
-    const address = await safeAddress(url, this.#guard)
-    until.throwIfAborted()
+    // Whoever answers for a name may take their time, too.
+    const address = await within(safeAddress(url, this.#guard), until)
     const message = this.#messageOf(delivery)
     const headers: Record<string, string> = {}
-    for (const [name, value] of message.headers) {
+    const pass = (name: string, value: string): void => {
       const lower = name.toLowerCase()
-      if (!NOT_PASSED_ON.has(lower)) headers[lower] = asciiValue(value)
+      if (!NOT_PASSED_ON.has(lower)) headers[lower] = value
     }
-    for (const [name, value] of Object.entries(endpoint.headers ?? {})) headers[name.toLowerCase()] = value
+    for (const [name, value] of message.headers) pass(name, asciiValue(value))
+    for (const [name, value] of Object.entries(endpoint.headers ?? {})) pass(name, value)
     const [id, timestamp] = [delivery.deduplicationId, Math.floor(Date.now() / 1_000)]
     headers['content-type'] = message.contentType
     headers['webhook-id'] = id
@@ -207,12 +222,13 @@ class WebhookPublisher implements Publisher {
     const { status, retryAfter } = answer
     if (status >= 200 && status < 300) return
     if (status === 413) throw new PermanentError(saying(answer), { status })
+    const isOutage = UNREACHABLE_STATUS.has(status) && typeof this.#options.endpoint !== 'function'
     const delayMs = retryAfterMs(retryAfter, Date.now())
-    if (delayMs !== null) throw new RetryAfter(delayMs, { message: saying(answer), status })
+    if (delayMs !== null)
+      throw new RetryAfter(delayMs, { message: saying(answer), status, counted: !isOutage })
     if (status >= 300 && status < 400)
       throw new RetryableWebhookError(`${saying(answer)}; redirects are not followed`)
-    if (UNREACHABLE_STATUS.has(status) && typeof this.#options.endpoint !== 'function')
-      throw new OutageError(saying(answer), { status })
+    if (isOutage) throw new OutageError(saying(answer), { status })
     throw new RetryableWebhookError(saying(answer))
   }
 }

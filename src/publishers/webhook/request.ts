@@ -27,8 +27,9 @@ export class Poster {
   readonly #http: HttpAgent
   readonly #https: HttpsAgent
 
-  constructor(connectionsPerHost: number) {
-    const options = { keepAlive: true, maxSockets: connectionsPerHost, timeout: IDLE_MS }
+  /** How many are kept for each host. There may be more at work: endpoints of different people can share a host. */
+  constructor(idlePerHost: number) {
+    const options = { keepAlive: true, maxFreeSockets: idlePerHost, timeout: IDLE_MS }
     this.#http = new HttpAgent(options)
     this.#https = new HttpsAgent(options)
   }

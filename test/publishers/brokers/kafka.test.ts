@@ -93,6 +93,15 @@ describe('kafka in particular', () => {
     await arrived(['0', '1', '2', '3', '4', '6', '7', '8', '9'])
   })
 
+  it.each(['', ' ', '.', '..', 'a b', 'é', 'a/b', 'a\0', 'x'.repeat(250), 'x'.repeat(70_000)])(
+    'a name that no topic can have is about its event alone: %j',
+    async (name) => {
+      await createTopic(address, topic, 1)
+      const results = await t.send(open(), [t.delivery(), t.delivery({ topic: name }), t.delivery()])
+      expect(verdicts(results)).toEqual(['done', 'dead', 'done'])
+    },
+  )
+
   it('sends more than a request takes in several', async () => {
     await createTopic(address, topic)
     const data = JSON.stringify('x'.repeat(300_000))

@@ -1,4 +1,6 @@
-import { dirname } from 'node:path'
+import { createHash } from 'node:crypto'
+import { rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChannelModel, type ConsumeMessage, connect } from 'amqplib'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -67,6 +69,39 @@ describe('rabbitmq in particular', () => {
     expect([...new Set(arrived)].sort()).toEqual(['0', '2', '4'])
   })
 
+  it('charges an exchange that cannot be named to those that it cannot be named for', async () => {
+    const publisher = rabbitmqPublisher({
+      url,
+      exchange: ({ key }) => {
+        if (key === 'lost') throw new Error('no exchange for it')
+        return key === 'none' ? (undefined as unknown as string) : ''
+      },
+    })
+    const batch = ['a', 'lost', 'b', 'none'].map((key) => t.delivery({ key }))
+    const results = verdicts(await t.send(t.closing(publisher), batch))
+    expect([results[0], results[2]]).toEqual(['done', 'done'])
+    expect(['retry', 'dead']).toContain(results[1])
+    expect(['retry', 'dead']).toContain(results[3])
+  })
+
+  it('charges an exchange that is closed to us to those that are for it, and looks for no other culprit', async () => {
+    const [user, closed] = [newTopic(), newTopic()]
+    const channel = await connection.createChannel()
+    await channel.assertExchange(closed, 'fanout')
+    await addUser(user, `^(amq[.]default|${place.topic})$`)
+    const opened = vi.spyOn(Object.getPrototypeOf(connection), 'createConfirmChannel')
+    const publisher = rabbitmqPublisher({
+      url: url.replace(/\/\/.*@/, `//${user}:word@`),
+      exchange: ({ key }) => (key === 'closed' ? closed : ''),
+    })
+    const batch = Array.from({ length: 40 }, (_, n) => t.delivery({ key: n % 2 === 0 ? 'closed' : 'open' }))
+    const results = verdicts(await t.send(t.closing(publisher), batch))
+    expect(results).toEqual(batch.map((_, n) => (n % 2 === 0 ? 'retry' : 'done')))
+    expect(opened.mock.calls.length).toBeGreaterThan(0)
+    expect(opened.mock.calls.length).toBeLessThan(5)
+    opened.mockRestore()
+  })
+
   it('tries again what the broker gives back, for which it spends no attempt', async () => {
     const full = newTopic()
     const channel = await connection.createChannel()
@@ -78,16 +113,41 @@ describe('rabbitmq in particular', () => {
     expect(results[0]).toMatchObject({ ok: false, error: { counted: false } })
   })
 
+  it('a header of an event gives the broker no orders', async () => {
+    const headers = { CC: 'elsewhere', BCC: 'elsewhere', cc: 'mail' }
+    await t.sends(t.open(), [t.delivery({ headers })])
+    expect((await place.received(1))[0]?.headers).toMatchObject({ cc: 'mail' })
+  })
+
   it('takes no message of which a name is longer than AMQP allows', async () => {
     const results = await t.send(t.open(), [t.delivery({ topic: 'x'.repeat(300) }), t.delivery()])
     expect(verdicts(results)).toEqual(['dead', 'done'])
   })
 
+  const siteOf = async () => {
+    const home = (await homeOfService('rabbitmq@publishers')) as string
+    return { folder: dirname(home), home, port: Number(new URL(url).port) }
+  }
+
+  /** Somebody with the password "word" who may write only where the pattern says. */
+  const addUser = async (name: string, writes: string): Promise<void> => {
+    const site = await siteOf()
+    const salt = Buffer.from('salt')
+    const hash = createHash('sha256').update(salt).update('word').digest()
+    const user = { name, password_hash: Buffer.concat([salt, hash]).toString('base64'), tags: '' }
+    const permission = { user: name, vhost: '/', configure: '^$', write: writes, read: '^$' }
+    const file = join(site.home, `${name}.json`)
+    writeFileSync(file, JSON.stringify({ users: [user], permissions: [permission] }))
+    await askErlang(site, `rabbit_definitions_import_local_filesystem load [false,"${file}"]`)
+    rmSync(file)
+  }
+
   /** As if its memory were full, or not. */
   const setFull = async (isFull: boolean): Promise<void> => {
-    const home = (await homeOfService('rabbitmq@publishers')) as string
-    const site = { folder: dirname(home), home, port: Number(new URL(url).port) }
-    await askErlang(site, `vm_memory_monitor set_vm_memory_high_watermark [${isFull ? '0.000001' : '0.4'}]`)
+    await askErlang(
+      await siteOf(),
+      `vm_memory_monitor set_vm_memory_high_watermark [${isFull ? '0.000001' : '0.4'}]`,
+    )
   }
 
   it('[62] refuses at once while the broker takes nothing, and goes on by itself', async () => {

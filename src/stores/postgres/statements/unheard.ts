@@ -12,7 +12,7 @@ import type { PostgresTables } from '../tables.ts'
 import { auditStatement } from './audit.ts'
 import { addUnheard } from './registry.ts'
 import { asBigInt, asMs, asNumber, asText, asTextOrNull, isTrue, sqlText } from './sql-text.ts'
-import { isUnheard, type Unreconciled, versionsOf } from './unreconciled.ts'
+import { BY_INDEX, isUnheard, type Unreconciled, versionsOf } from './unreconciled.ts'
 
 /** The index on positions begins with the version, so each version is asked for its first ones. */
 const FROM = sqlText(
@@ -28,7 +28,7 @@ export const eventFrom = async (
   t: PostgresTables,
   seq: bigint,
 ): Promise<StoredPosition | null> => {
-  const [row] = await db.rows(FROM(t), [seq])
+  const [, [row] = []] = await db.script([BY_INDEX, { sql: FROM(t), params: [seq] }])
   return row === undefined ? null : { seq: asBigInt(row[0]), createdAtMs: asNumber(row[1]) }
 }
 
@@ -50,7 +50,8 @@ export const findUnheard = async (
 ): Promise<UnheardBatch> => {
   // Asked for first: what is settled by then will be seen.
   const settled = await unreconciled.settledUpTo()
-  const rows = await db.rows(UNHEARD(t), [destination, after, upTo, limit + 1])
+  const params = [destination, after, upTo, limit + 1]
+  const [, rows = []] = await db.script([BY_INDEX, { sql: UNHEARD(t), params }])
   const looked = rows.slice(0, limit)
   const more = rows.length > limit
   const scannedTo = more ? asBigInt(looked.at(-1)?.[1]) : upTo

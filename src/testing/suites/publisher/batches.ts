@@ -57,6 +57,20 @@ export const batchesTopic: PublisherTopic = {
       assert.deepEqual((await t.harness.received(2)).map(text), ['1', '3'])
     },
 
+    'one that no message can be made of fails alone': async (t) => {
+      const deliveries = [
+        t.delivery({ data: '1' }),
+        // As PostgreSQL's infinity is read.
+        t.delivery({ data: '2', occurredAtMs: Number.POSITIVE_INFINITY }),
+        t.delivery({ data: '3' }),
+      ]
+      const results = await t.send(t.open(), deliveries)
+      const verdicts = results.map((result) => t.verdict(result))
+      assert.deepEqual([verdicts[0], verdicts[2]], ['done', 'done'])
+      assert.ok(['retry', 'dead'].includes(verdicts[1] ?? ''), `about the event: ${verdicts[1]}`)
+      assert.deepEqual((await t.harness.received(2)).map(text), ['1', '3'])
+    },
+
     '[61] one for a place that does not exist fails alone': async (t) => {
       const topic = t.need('unknownTopic', 'a place is made when something is sent there')
       const deliveries = [
