@@ -8,6 +8,7 @@ import { backfill, pause, resume, tune } from './destinations.ts'
 import { doctor } from './doctor.ts'
 import { eventsList, eventsShow, eventsTail } from './events.ts'
 import { guarantees } from './guarantees.ts'
+import { importRows } from './import.ts'
 import { init } from './init.ts'
 import { migrate } from './migrate.ts'
 import { replay } from './replay.ts'
@@ -19,6 +20,7 @@ import { consumeOne, worker } from './worker.ts'
 export const COMMANDS: readonly Command[] = [
   init,
   migrate,
+  importRows,
   config,
   worker,
   consumeOne,
