@@ -1,5 +1,6 @@
 /** Every command, in the order in which the help shows them. */
 import type { Command } from '../command.ts'
+import { bench } from './bench.ts'
 import { catalog } from './catalog.ts'
 import { config } from './config.ts'
 import { deadDiscard, deadEdit, deadList, deadRedrive, deadShow } from './dead.ts'
@@ -11,6 +12,7 @@ import { guarantees } from './guarantees.ts'
 import { importRows } from './import.ts'
 import { init } from './init.ts'
 import { migrate } from './migrate.ts'
+import { prove } from './prove.ts'
 import { replay } from './replay.ts'
 import { status } from './status.ts'
 import { cleanup, partitions } from './tables.ts'
@@ -44,5 +46,7 @@ export const COMMANDS: readonly Command[] = [
   tune,
   guarantees,
   catalog,
+  prove,
+  bench,
   demo,
 ]
