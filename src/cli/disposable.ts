@@ -104,6 +104,24 @@ const consented = async (session: Session, store: Store, url: string): Promise<s
   )
 }
 
+/** On the same tables, for another process or another purpose. */
+export const openStoreAt = async (
+  { url, place }: Place,
+  onStatement?: (sql: string) => void,
+): Promise<Store> => {
+  const store = await storeAt(url, place, onStatement)
+  await opened(store)
+  return store
+}
+
+export const unfinished = async (store: Store): Promise<number> => {
+  const counts = await store.inspection.counts()
+  return counts.reduce(
+    (sum, { counts: { pending, retry, scheduled, held } }) => sum + pending + retry + scheduled + held,
+    0,
+  )
+}
+
 export interface Disposable {
   readonly place: Place
   /** The name of the database. */

@@ -6,7 +6,7 @@ import { formatDuration } from '../../config/duration.ts'
 import type { LoadOptions } from '../../config/load-config.ts'
 import type { Store } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
-import { CONSENT_FLAGS, type Disposable, inTransaction, openDisposable } from '../disposable.ts'
+import { CONSENT_FLAGS, type Disposable, inTransaction, openDisposable, unfinished } from '../disposable.ts'
 import { EXIT } from '../exit-codes.ts'
 import { Interrupted } from '../failures.ts'
 import { judge, readEvidence, type Truth, type Verdict } from '../prove/judge.ts'
@@ -16,14 +16,6 @@ import { clean } from '../text.ts'
 
 const DRAIN_MS = 60_000
 const LOOK_MS = 200
-
-const unfinished = async (store: Store): Promise<number> => {
-  const counts = await store.inspection.counts()
-  return counts.reduce(
-    (sum, { counts: { pending, retry, scheduled, held } }) => sum + pending + retry + scheduled + held,
-    0,
-  )
-}
 
 const drained = async (store: Store, signal: AbortSignal): Promise<boolean> => {
   const until = performance.now() + DRAIN_MS
@@ -167,7 +159,7 @@ export const prove: Command = {
     'Connections are cut by their server: by name on PostgreSQL; on MySQL and MariaDB by producers that end their own in mid-transaction. Exit code 1 when something did not hold.',
   ],
   flags: [
-    { name: 'minutes', value: 'N', about: 'how long things are broken, 0.1 to 600 (default 1)' },
+    { name: 'minutes', value: 'N', about: 'how long things are broken, 0.05 to 600 (default 1)' },
     { name: 'seed', value: 'N', about: 'chooses faults and events, 0 to 1,000,000 (default 1)' },
     {
       name: 'events-per-second',
@@ -195,8 +187,8 @@ export const prove: Command = {
     if (!hasMember()) session.refuse('prove is part of the built package; here it is npm run chaos')
     const text = session.text('minutes') ?? '1'
     const minutes = /^\d{1,3}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN
-    if (!(minutes >= 0.1 && minutes <= 600))
-      session.refuse(`--minutes must be a number from 0.1 to 600, not "${text}"`)
+    if (!(minutes >= 0.05 && minutes <= 600))
+      session.refuse(`--minutes must be a number from 0.05 to 600, not "${text}"`)
     const run: Run = {
       minutes,
       seed: session.whole('seed', 1, [0, 1_000_000]),
