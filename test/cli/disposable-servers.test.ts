@@ -19,7 +19,7 @@ it('PostgreSQL is proved and measured, and nothing stays', { timeout: 120_000 },
   expect(refused.stderr).not.toContain(
     new URL(url).password === 'posthaste' ? ':posthaste@' : new URL(url).password,
   )
-  const proved = await folder.run(['prove', ...consent(url), '--minutes', '0.15'])
+  const proved = await folder.run(['prove', ...consent(url), '--minutes', '0.05'])
   expect(proved).toMatchObject({
     code: 0,
     json: { ...PROVEN, faults: { 'cut-connections': expect.any(Number) } },
@@ -39,7 +39,7 @@ it('PostgreSQL is proved and measured, and nothing stays', { timeout: 120_000 },
 it('MySQL is proved, and nothing stays', { timeout: 120_000 }, async () => {
   const { mysql: url } = await serviceUrls(['mysql'])
   const folder = createFolder()
-  const proved = await folder.run(['prove', ...consent(url), '--minutes', '0.08'])
+  const proved = await folder.run(['prove', ...consent(url), '--minutes', '0.05'])
   expect(proved).toMatchObject({ code: 0, json: PROVEN })
   const client = await mysql.createConnection(url)
   const [left] = await client.query("SHOW TABLES LIKE 'posthaste\\_prove\\_%'")

@@ -41,7 +41,7 @@ describe('a database that may be thrown away', { timeout: 120_000 }, () => {
       'prove',
       ...CONSENT,
       '--minutes',
-      '0.06',
+      '0.05',
       '--seed',
       '3',
       '--json',

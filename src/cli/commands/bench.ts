@@ -261,7 +261,7 @@ export const bench: Command = {
       'Producer and worker share one process, so a fast database is measured by its Node. It loads the server; hence the same word as for prove.',
   ],
   flags: [
-    { name: 'seconds', value: 'N', about: 'of each phase, 1 to 600 (default 5)' },
+    { name: 'seconds', value: 'N', about: 'of each phase, 1 to 60 (default 5)' },
     { name: 'concurrency', value: 'N', about: 'transactions at once while publishing, 1 to 200 (default 8)' },
     { name: 'payload-bytes', value: 'N', about: 'of each event, 0 to 100,000 (default 200)' },
     ...CONSENT_FLAGS,
@@ -278,7 +278,7 @@ export const bench: Command = {
   ],
   async run(session): Promise<Result> {
     const settings: Settings = {
-      seconds: session.whole('seconds', 5, [1, 600]),
+      seconds: session.whole('seconds', 5, [1, 60]),
       concurrency: session.whole('concurrency', 8, [1, 200]),
       payloadBytes: session.whole('payload-bytes', 200, [0, 100_000]),
     }

@@ -3,10 +3,10 @@ import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
 import type { Command, Flag, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
 import { Interrupted } from '../failures.ts'
-import { checker, type Moved, moveRows, noId, sortOut } from '../import/move.ts'
+import { batchesOf, checker, type Moved, moveRows, sortOut } from '../import/move.ts'
 import { asking, type Plan, planOf, TABLE } from '../import/plan.ts'
 import { SHAPES } from '../import/shapes.ts'
-import { countOf, listRows, type RowId, readRows } from '../import/statements.ts'
+import { countOf, listRows, readRows } from '../import/statements.ts'
 import type { Session } from '../session.ts'
 import { timeText } from '../show.ts'
 import { clean, count } from '../text.ts'
@@ -106,19 +106,15 @@ const lookAt = async (session: Session, loaded: LoadedOutbox, plan: Plan, total:
   const sample: Sampled[] = []
   const refused: Moved['refused'] = []
   const listed = await asking(loaded, (sql) => listRows(sql, plan.reading, LOOKED_AT))
-  const ids = listed.map(({ id }): RowId => {
-    if (id === null) throw noId(plan.source, plan.reading.id.name)
-    return id
-  })
-  for (let at = 0; at < ids.length; at += LOOK_STEP) {
+  let at = 0
+  for (const ids of batchesOf(listed, plan, LOOK_STEP)) {
     if (signal.aborted) {
       progress.end()
       throw new Interrupted('stopped; nothing was touched')
     }
-    progress.update(at, Math.min(total, ids.length))
-    const rows = await asking(loaded, (sql) =>
-      readRows(sql, plan.reading, ids.slice(at, at + LOOK_STEP), false),
-    )
+    progress.update(at, Math.min(total, listed.length))
+    at += ids.length
+    const rows = await asking(loaded, (sql) => readRows(sql, plan.reading, ids, false))
     const { good, bad } = sortOut(rows, plan, problemOf)
     refused.push(...bad.map(({ id, reason }) => ({ id, reason })))
     for (const { row, draft } of good.slice(0, SAMPLE - sample.length)) {
@@ -132,7 +128,7 @@ const lookAt = async (session: Session, loaded: LoadedOutbox, plan: Plan, total:
     }
   }
   progress.end()
-  return { looked: ids.length, sample, refused }
+  return { looked: at, sample, refused }
 }
 
 const sayRefused = (session: Session, refused: Moved['refused']): void => {
@@ -282,7 +278,7 @@ export const importRows: Command = {
     {
       name: 'batch',
       value: 'N',
-      about: 'rows of a transaction, 1 to 5,000 (default 500), and at most 8 MiB',
+      about: 'rows of a transaction, 1 to 5,000 (default 500), and at most 4 MiB',
     },
     {
       name: 'dry-run',

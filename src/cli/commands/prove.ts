@@ -16,6 +16,8 @@ import { clean } from '../text.ts'
 
 const DRAIN_MS = 60_000
 const LOOK_MS = 200
+/** All of them are in memory when they are judged. */
+const MOST_EVENTS = 2_000_000
 
 const drained = async (store: Store, signal: AbortSignal): Promise<boolean> => {
   const until = performance.now() + DRAIN_MS
@@ -70,7 +72,7 @@ const runCrew = async (
   const progress = session.progress('broken')
   const totalMs = minutes * 60_000
   try {
-    for (const slot of [...crew.workers, ...crew.producers]) await crew.start(slot)
+    for (const slot of [...crew.workers, ...crew.producers]) if (!signal.aborted) await crew.start(slot)
     const started = performance.now()
     const isOver = (): boolean => performance.now() - started >= totalMs
     const bar = setInterval(
@@ -152,14 +154,18 @@ export const prove: Command = {
       'Each event is written into a table of truth in its own transaction; what arrives goes into a ledger. At the end both are compared: ' +
       'nothing lost, nothing that was rolled back, duplicates only of what was in flight at a fault, and the order of each key.',
     'It touches no table that is there: it makes its own under a new name (posthaste_prove_…), and drops them at the end, after Ctrl-C as well. ' +
-      'But it loads the server, so it wants the word that the database is disposable, with its name. Only its own processes and connections are broken.',
+      'Only when it is killed itself (kill -9) they stay. But it loads the server, so it wants the word that the database is disposable, with its name. Only its own processes and connections are broken.',
     'By default what arrives is recorded in a file, by each worker, in one order. With --destination the events go to that destination of your ' +
       'configuration, as type proof.event; a broker cannot be read back in general, so what is shown then is that each event was acknowledged ' +
       'by it, how often, and in which order it was handed over.',
     'Connections are cut by their server: by name on PostgreSQL; on MySQL and MariaDB by producers that end their own in mid-transaction. Exit code 1 when something did not hold.',
   ],
   flags: [
-    { name: 'minutes', value: 'N', about: 'how long things are broken, 0.05 to 600 (default 1)' },
+    {
+      name: 'minutes',
+      value: 'N',
+      about: 'how long things are broken, 0.05 to 600 (default 1), and each kind of fault once',
+    },
     { name: 'seed', value: 'N', about: 'chooses faults and events, 0 to 1,000,000 (default 1)' },
     {
       name: 'events-per-second',
@@ -194,6 +200,8 @@ export const prove: Command = {
       seed: session.whole('seed', 1, [0, 1_000_000]),
       perSecond: session.whole('events-per-second', 100, [2, 2_000]),
     }
+    if (minutes * 60 * run.perSecond > MOST_EVENTS)
+      session.refuse(`--minutes and --events-per-second ask for more than ${MOST_EVENTS} events together`)
     // From here on Ctrl-C ends where the tables can be removed.
     void session.signal
     const disposable = await openDisposable(session, 'prove')

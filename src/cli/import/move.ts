@@ -29,7 +29,8 @@ import {
 
 /** So many ids are read at once; their order is found once for all of them. */
 const LISTED = 20_000
-const BATCH_BYTES = 8 * 1_048_576
+/** Some databases are sent twice as much, and take 16 MiB at once. */
+const BATCH_BYTES = 4 * 1_048_576
 const REFUSED_MOST = 10_000
 
 export interface Refused {
@@ -114,8 +115,29 @@ const countStored = async (publish: () => Promise<unknown>): Promise<number> => 
 
 const conflict = (message: string): OutboxError => new OutboxError(ERROR_CODES.conflict, message)
 
-export const noId = (source: string, column: string): OutboxError =>
+const noId = (source: string, column: string): OutboxError =>
   conflict(`${source} has unfinished rows whose ${column} is empty; each needs an id to be told apart by`)
+
+/** Ids in their order, in batches of so many rows, and so many bytes unless one row alone has more. */
+export function* batchesOf(
+  listed: readonly Listed[],
+  { source, reading }: Plan,
+  batchSize: number,
+): Generator<readonly RowId[]> {
+  let batch: RowId[] = []
+  let bytes = 0
+  for (const one of listed) {
+    if (one.id === null) throw noId(source, reading.id.name)
+    if (batch.length > 0 && (batch.length >= batchSize || bytes + one.bytes > BATCH_BYTES)) {
+      yield batch
+      batch = []
+      bytes = 0
+    }
+    batch.push(one.id)
+    bytes += one.bytes
+  }
+  if (batch.length > 0) yield batch
+}
 
 class Mover {
   readonly moved: Moved = { moved: 0, known: 0, batches: 0, refused: [] }
@@ -125,6 +147,8 @@ class Mover {
   readonly #transactions: Transactions<unknown, Sql>
   readonly #problemOf: (draft: Draft) => string | null
   readonly #left = new Set<string>()
+  /** Batches whose rows were all gone when they were looked for. */
+  #empty = 0
 
   constructor(loaded: LoadedOutbox, plan: Plan, options: MoveOptions) {
     this.#loaded = loaded
@@ -135,32 +159,28 @@ class Mover {
   }
 
   async run(): Promise<Moved> {
+    let before = ''
     for (;;) {
       const limit = LISTED + this.#left.size
       const listed = await asking(this.#loaded, (sql) => listRows(sql, this.#plan.reading, limit))
       const rows = listed.filter(({ id }) => id === null || !this.#left.has(id.text))
       if (rows.length === 0) return this.moved
-      for (const batch of this.#batches(rows)) {
+      const now = `${rows[0]?.id?.text} ${this.moved.batches - this.#empty}`
+      // A number that is not exact, for example, is not found by its own text.
+      if (now === before)
+        throw conflict(
+          `rows of ${this.#plan.source} are not found again by their ${this.#plan.reading.id.name}`,
+        )
+      before = now
+      for (const batch of batchesOf(rows, this.#plan, this.#options.batchSize)) {
         this.#stopHere()
-        await this.#move(batch)
+        await this.#move(batch).catch((error: unknown) => {
+          throw (error as { readonly code?: unknown }).code === ERROR_CODES.storeBusy
+            ? this.#locked(error)
+            : error
+        })
       }
     }
-  }
-
-  *#batches(listed: readonly Listed[]): Generator<readonly RowId[]> {
-    let batch: RowId[] = []
-    let bytes = 0
-    for (const one of listed) {
-      if (one.id === null) throw noId(this.#plan.source, this.#plan.reading.id.name)
-      if (batch.length > 0 && (batch.length >= this.#options.batchSize || bytes + one.bytes > BATCH_BYTES)) {
-        yield batch
-        batch = []
-        bytes = 0
-      }
-      batch.push(one.id)
-      bytes += one.bytes
-    }
-    if (batch.length > 0) yield batch
   }
 
   #stopHere(): void {
@@ -203,6 +223,7 @@ class Mover {
     moved.moved += result.stored
     moved.known += result.known
     moved.batches += 1
+    if (result.stored + result.known + result.bad.length === 0) this.#empty += 1
     for (const { id, reason } of result.bad) {
       this.#left.add(id)
       moved.refused.push({ id, reason })
@@ -230,6 +251,14 @@ class Mover {
       )
     if (this.#left.size + bad.length > REFUSED_MOST)
       throw conflict(`more than ${count(REFUSED_MOST, 'row')} cannot become events; is the mapping right?`)
+  }
+
+  #locked(cause: unknown): OutboxError {
+    return new OutboxError(
+      ERROR_CODES.storeBusy,
+      `somebody keeps rows of ${this.#plan.source} locked: a worker of the old system that was not stopped, most likely. Nothing of this batch was moved; stop it, and run this again`,
+      { cause },
+    )
   }
 
   #notUnique(): OutboxError {

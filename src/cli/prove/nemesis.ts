@@ -124,6 +124,7 @@ const cutConnections = async (store: Store, { name }: Place): Promise<number> =>
 /** The address under which the children's connections can be told from all others. */
 export const namedUrl = (place: Place): Place => {
   if (place.kind !== 'postgres') return place
+  if (!URL.canParse(place.url)) return place
   const url = new URL(place.url)
   url.searchParams.set('application_name', place.name)
   return { ...place, url: url.href }
@@ -153,7 +154,7 @@ export class Nemesis {
       ...(this.#place.kind === 'postgres' ? ['cut-connections'] : []),
     ]
     if (this.#place.kind === 'sqlite') this.#refuse('cut-connections', 'a file has no connections')
-    for (let turn = 0; !isOver() && !signal.aborted; turn += 1) {
+    for (let turn = 0; !signal.aborted && (turn < kinds.length || !isOver()); turn += 1) {
       const kind = kinds[turn] ?? (kinds[Math.floor(this.#random() * kinds.length)] as string)
       await this.#fault(turn, kind, signal)
       await pause(300 + 1_200 * this.#random(), null, { signal }).catch(() => undefined)
