@@ -4,7 +4,7 @@ import mysql from 'mysql2/promise'
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { serviceUrls } from '../../scripts/services/index.ts'
-import { createFolder, type Ended, type Folder } from './cli.ts'
+import { createFolder, type Ended, type Folder, type Running } from './cli.ts'
 
 const UUID = '0192f0c1-2c1a-7b1e-8c3d-00000000000'
 const LATER = Date.parse('2199-01-01T00:00:00Z')
@@ -15,6 +15,7 @@ interface Server {
   readonly name: string
   readonly client: pg.Client
   import(...args: readonly string[]): Promise<Ended>
+  start(...args: readonly string[]): Running
   events(): Promise<readonly Readonly<Record<string, unknown>>[]>
 }
 
@@ -36,6 +37,7 @@ const onPostgres = async (ddl: (schema: string) => string): Promise<Server> => {
     name,
     client,
     import: (...args) => folder.run(['import', '--json', ...place, ...args]),
+    start: (...args) => folder.start(['import', '--json', ...place, ...args]),
     events: async () =>
       (
         await client.query(
@@ -161,6 +163,41 @@ describe('on PostgreSQL', { timeout: 120_000 }, () => {
     expect(new Date(events[0]?.occurred_at as Date).toISOString()).toBe('2026-01-01T00:00:02.000Z')
   })
 
+  it('keeps the order of numbers, with two of them at once and one that is killed', async () => {
+    const world = await onPostgres(
+      (
+        schema,
+      ) => `CREATE TABLE ${schema}.messages (id bigint PRIMARY KEY, key text, sent boolean NOT NULL DEFAULT false);
+      INSERT INTO ${schema}.messages SELECT n, 'k' || n % 3 FROM generate_series(1, 1200) n`,
+    )
+    const mapping = [
+      ...[
+        '--source',
+        `${world.name}.messages`,
+        '--id',
+        'id',
+        '--type-is',
+        'n',
+        '--payload',
+        'id',
+        '--key',
+        'key',
+      ],
+      ...['--pending', 'sent=false', '--done', 'sent=true', '--batch', '7'],
+    ]
+    const left = async (): Promise<number> =>
+      (await world.client.query(`SELECT id FROM ${world.name}.messages WHERE NOT sent`)).rows.length
+    const killed = world.start(...mapping)
+    while ((await left()) > 1_150) await new Promise((resolve) => setTimeout(resolve, 2))
+    killed.child.kill('SIGKILL')
+    await killed.ended
+    expect(await world.events()).toHaveLength(1_200 - (await left()))
+    const both = await Promise.all([world.import(...mapping), world.import(...mapping)])
+    expect(both.map(({ code }) => code)).toEqual([0, 0])
+    const numbers = (await world.events()).map(({ payload }) => Number(payload))
+    expect(numbers).toEqual(Array.from({ length: 1_200 }, (_, index) => index + 1))
+  })
+
   it('moves a Python domain framework, and deletes if told so', async () => {
     const world = await onPostgres(
       (
@@ -258,5 +295,26 @@ describe.each(['mysql', 'mariadb'] as const)('on %s', { timeout: 120_000 }, (ser
       '2026-01-01 00:00:02.0',
       '2026-01-01 00:00:01.5',
     ])
+    const numbers = Array.from({ length: 12 }, (_, index) => index + 1)
+    await client.query(`CREATE TABLE ${prefix}num (id BIGINT PRIMARY KEY, sent INT NOT NULL DEFAULT 0);
+      INSERT INTO ${prefix}num (id) VALUES ${numbers.map((n) => `(${n})`).join(', ')}`)
+    const mapping = [
+      '--id',
+      'id',
+      '--type-is',
+      'n',
+      '--payload',
+      'id',
+      '--pending',
+      'sent=0',
+      '--done',
+      'sent=1',
+    ]
+    const counted = await folder.run(['import', '--json', ...place, '--source', `${prefix}num`, ...mapping])
+    expect(counted).toMatchObject({ code: 0, json: { moved: 12 } })
+    const [inOrder] = await client.query(
+      `SELECT CAST(payload AS CHAR) AS n FROM ${prefix}ours_events WHERE type = 'n' ORDER BY seq`,
+    )
+    expect((inOrder as { n: string }[]).map(({ n }) => Number(n))).toEqual(numbers)
   })
 })

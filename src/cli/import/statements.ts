@@ -212,6 +212,12 @@ export const countOf = async (sql: Sql, reading: Reading, condition: Condition):
   return numberOf(rows?.[0]?.n)
 }
 
+const ALIAS = 'source_row'
+
+/** Of the table: a bare name would mean what is read under that name, which is text, and 10 comes before 9. */
+const orderText = (text: Text, { order }: Reading): string =>
+  order.map((column) => `${ALIAS}.${text.name(column)}`).join(', ')
+
 export interface Listed {
   readonly id: RowId | null
   readonly bytes: number
@@ -220,11 +226,11 @@ export interface Listed {
 /** The unfinished rows in their order, without what is in them. */
 export const listRows = async (sql: Sql, reading: Reading, limit: number): Promise<readonly Listed[]> => {
   const text = new Text(reading.kind)
-  const order = reading.order.map((column) => text.name(column)).join(', ')
+  const order = orderText(text, reading)
   const where = `${text.where(reading.pending)}${text.except(reading.exceptTypes)}`
   const rows = await sql.run(
     `SELECT ${text.read(reading.id)} AS id, ${text.size(reading.payload)} AS size ` +
-      `FROM ${tableText(reading.kind, reading.table)} WHERE ${where} ORDER BY ${order} LIMIT ${limit}`,
+      `FROM ${tableText(reading.kind, reading.table)} AS ${ALIAS} WHERE ${where} ORDER BY ${order} LIMIT ${limit}`,
     text.params,
   )
   return (rows ?? []).map((row) => ({ id: rowIdOf(reading, row.id), bytes: numberOf(row.size) }))
@@ -247,12 +253,12 @@ export const readRows = async (
 ): Promise<readonly ReadRow[]> => {
   const text = new Text(reading.kind)
   const columns = reading.columns.map(([alias, column]) => `${text.read(column)} AS ${text.name(alias)}`)
-  const order = reading.order.map((column) => text.name(column)).join(', ')
+  const order = orderText(text, reading)
   const where = `${text.ids(reading.id, ids)} AND ${text.where(reading.pending)}`
   const forUpdate = lock && reading.kind !== 'sqlite' ? ' FOR UPDATE' : ''
   const rows = await sql.run(
     `SELECT ${[`${text.read(reading.id)} AS id`, ...columns].join(', ')} ` +
-      `FROM ${tableText(reading.kind, reading.table)} WHERE ${where} ORDER BY ${order}${forUpdate}`,
+      `FROM ${tableText(reading.kind, reading.table)} AS ${ALIAS} WHERE ${where} ORDER BY ${order}${forUpdate}`,
     text.params,
   )
   return (rows ?? []).flatMap((values) => {
