@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import Database from 'libsql'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { createFolder, type Ended, type Folder } from './cli.ts'
+import { createFolder, createShop, type Ended, type Folder } from './cli.ts'
 
 type Db = InstanceType<typeof Database>
 
@@ -71,6 +71,24 @@ describe('posthaste import', { timeout: 120_000 }, () => {
     expect(JSON.parse(String(world.events()[0]?.headers))).toEqual({ 'imported-id': '1' })
     expect(await world.import(...MAPPING, '--json')).toMatchObject({ code: 0, json: { moved: 0 } })
     expect(world.events()).toHaveLength(25)
+  })
+
+  it('moves into the outbox of a configuration, whose worker delivers it', async () => {
+    const shop = await createShop()
+    expect((await shop.run(['migrate'])).code).toBe(0)
+    const db = new Database(join(shop.path, 'shop.db'))
+    onTestFinished(() => void db.close())
+    db.exec(HOME_MADE)
+    const insert = db.prepare("INSERT INTO messages (name, body, owner) VALUES ('order.placed', ?, 'k')")
+    for (let n = 0; n < 7; n += 1) insert.run(JSON.stringify({ email: `${n}@example.org` }))
+    expect((await shop.run(['import', ...MAPPING, '--delete', '--json'])).code).toBe(2)
+    const deleting = MAPPING.filter((word, index) => word !== '--done' && MAPPING[index - 1] !== '--done')
+    const moved = await shop.run(['import', ...deleting, '--delete', '--json'])
+    expect(moved).toMatchObject({ code: 0, json: { moved: 7 } })
+    expect(left(db)).toBe(0)
+    const worked = await shop.run(['worker', '--once', '--log-level', 'silent', '--json'])
+    // To the mailer, and to the audit.
+    expect(worked.json).toMatchObject({ done: 14, dead: 0 })
   })
 
   it('is killed in the middle and goes on: nothing is lost, doubled or overtaken', async () => {

@@ -273,7 +273,10 @@ export const importRows: Command = {
     ...COLUMN_FLAGS,
     { name: 'in-flight', about: 'move rows too that a worker had; only when all of them are stopped' },
     { name: 'dead', about: 'move dead rows too; they are tried again' },
-    { name: 'skip-invalid', about: 'leave rows where they are that cannot become events' },
+    {
+      name: 'skip-invalid',
+      about: 'leave rows where they are that cannot become events; later ones of their keys go ahead',
+    },
     { name: 'skip-known', about: 'mark rows as done whose event is here already' },
     {
       name: 'batch',
