@@ -123,7 +123,7 @@ const say = (session: Session, verdict: Verdict, acknowledgedBy: string | null):
     [
       'duplicates',
       figure(verdict.duplicates, verdict.unexplained > 0 || verdict.duplicates > verdict.duplicateBound),
-      `${verdict.duplicateBound} sends were near a fault of their sender, and may have come twice`,
+      `at most ${verdict.duplicateBound} could be: sends near a fault that were not known to be settled`,
     ],
     ['out of order', figure(verdict.orderViolations, verdict.orderViolations > 0), 'within a key'],
     [

@@ -15,9 +15,10 @@ const good = (): Evidence & { ledger: LedgerLine[] } => {
       publishedAt: at(n),
       refusals: 0,
     })),
-    ledger: all.map((n) => ({ at: at(n) + 5, slot: 'worker1', id: `e${n}` })),
+    ledger: all.map((n) => ({ at: at(n) + 5, slot: 'worker1', boot: 'worker1-1', id: `e${n}` })),
     answers: all.map((n) => ({ at: at(n) + 2, commitAt: at(n) + 1, ids: [`e${n}`], what: 'ok' as const })),
     observed: [],
+    settled: [{ boot: 'worker1-1', ids: all.map((n) => `e${n}`) }],
     faults: [
       { id: 0, at: 900_000, kind: 'kill-worker', what: 'begin', hits: ['worker1'] },
       { id: 0, at: 900_010, kind: 'kill-worker', what: 'end', hits: ['worker1'] },
@@ -60,7 +61,7 @@ describe('the judge of a proof', () => {
     ],
     [
       'a duplicate without a fault',
-      ({ ledger }) => ({ ledger: [...ledger, { at: at(50), slot: 'worker1', id: 'e9' }] }),
+      ({ ledger }) => ({ ledger: [...ledger, { at: at(50), slot: 'worker1', boot: 'worker1-1', id: 'e9' }] }),
       { duplicates: 1, duplicateBound: 0, unexplained: 1 },
     ],
     [
@@ -78,17 +79,24 @@ describe('the judge of a proof', () => {
     expect(judge({ ...story, ...plant(story) })).toMatchObject({ ok: false, ...found })
   })
 
-  it('allows what was in flight when its sender was killed', () => {
+  it('allows what was in flight when its sender was killed, unless that was settled', () => {
     const story = good()
     const hit = { id: 0, kind: 'kill-worker', hits: ['worker1'] }
-    const verdict = judge({
+    const unlucky: Evidence = {
       ...story,
-      ledger: [...story.ledger, { at: at(9) + 3_000, slot: 'worker2', id: 'e9' }],
+      ledger: [...story.ledger, { at: at(9) + 3_000, slot: 'worker2', boot: 'worker2-1', id: 'e9' }],
       faults: [
         { ...hit, at: at(9) + 6, what: 'begin' },
         { ...hit, at: at(9) + 7, what: 'end' },
       ],
+    }
+    expect(judge(unlucky)).toMatchObject({ ok: false, duplicates: 1, duplicateBound: 0, unexplained: 1 })
+    const unsettled = story.settled.map((line) => ({ ...line, ids: line.ids.filter((id) => id !== 'e9') }))
+    expect(judge({ ...unlucky, settled: unsettled })).toMatchObject({
+      ok: true,
+      duplicates: 1,
+      duplicateBound: 1,
+      unexplained: 0,
     })
-    expect(verdict).toMatchObject({ ok: true, duplicates: 1, duplicateBound: 10, unexplained: 0 })
   })
 })

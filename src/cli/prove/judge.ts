@@ -11,6 +11,8 @@ import {
   type LedgerLine,
   OBSERVED,
   type ObservedLine,
+  SETTLED,
+  type SettledLine,
 } from './messages.ts'
 import { type Recovery, recoveryOf } from './recovery.ts'
 
@@ -30,7 +32,7 @@ export interface Verdict {
   readonly lost: number
   readonly ghosts: number
   readonly duplicates: number
-  /** Sends that were in flight at a fault: so many duplicates can be explained. */
+  /** Sends that nobody knew to be settled, near a fault of their sender: so many duplicates can be explained. */
   readonly duplicateBound: number
   /** Duplicates of an event that were not in flight at a fault. */
   readonly unexplained: number
@@ -50,6 +52,7 @@ export interface Evidence {
   readonly ledger: readonly LedgerLine[]
   readonly answers: readonly AnswerLine[]
   readonly observed: readonly ObservedLine[]
+  readonly settled: readonly SettledLine[]
   readonly faults: readonly FaultLine[]
   readonly drained: boolean
 }
@@ -72,10 +75,13 @@ const readLines = <T>(folder: string, name: string): readonly T[] => {
   })
 }
 
-export const readEvidence = (folder: string): Pick<Evidence, 'ledger' | 'answers' | 'observed'> => ({
+export const readEvidence = (
+  folder: string,
+): Pick<Evidence, 'ledger' | 'answers' | 'observed' | 'settled'> => ({
   ledger: readLines<LedgerLine>(folder, LEDGER),
   answers: readLines<AnswerLine>(folder, ANSWERS),
   observed: readLines<ObservedLine>(folder, OBSERVED),
+  settled: readLines<SettledLine>(folder, SETTLED),
 })
 
 export const judge = (evidence: Evidence): Verdict => {
@@ -139,6 +145,13 @@ export const judge = (evidence: Evidence): Verdict => {
     sends.set(line.id, [...before, line])
   }
 
+  const settled = new Map<string, Map<string, number>>()
+  for (const { boot, ids } of evidence.settled) {
+    for (const id of ids) {
+      const boots = settled.get(id) ?? new Map<string, number>()
+      settled.set(id, boots.set(boot, (boots.get(boot) ?? 0) + 1))
+    }
+  }
   for (const { id } of evidence.truth) {
     const accepted = sends.get(id) ?? []
     if (accepted.length === 0) {
@@ -147,7 +160,13 @@ export const judge = (evidence: Evidence): Verdict => {
     }
     counts.delivered += 1
     counts.duplicates += accepted.length - 1
-    const inFlight = accepted.filter(({ slot, at }) => faults.excuse(slot, at)).length
+    // A send that its sender knows to be settled cannot be the cause of another one; its last send is that one.
+    const credit = new Map(settled.get(id))
+    const inFlight = accepted.toReversed().filter(({ slot, boot, at }) => {
+      const left = credit.get(boot) ?? 0
+      credit.set(boot, left - 1)
+      return left <= 0 && faults.excuse(slot, at)
+    }).length
     counts.duplicateBound += inFlight
     if (accepted.length - inFlight > 1)
       broken(

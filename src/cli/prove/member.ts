@@ -21,11 +21,14 @@ import {
   type LedgerLine,
   OBSERVED,
   type ObservedLine,
+  SETTLED,
+  type SettledLine,
   type Task,
 } from './messages.ts'
 
 const KEYS = 6
 const STALL_EVERY_MS = 200
+const ANSWER_MS = 40
 const tell = (message: FromMember): void => void process.send?.(message)
 
 /** What was written stays when the process is killed; only a machine that goes down could take it back. */
@@ -42,15 +45,20 @@ const refusalsOf = ({ event: { data } }: OutgoingDelivery): number =>
 
 const recorder = (task: Task, inner: Publisher | null): Publisher => {
   const write = appender(task.folder, LEDGER)
+  const random = chance(task.seed)
   return {
     maxBatch: Math.min(20, inner === null ? 20 : (inner.maxBatch ?? 1)),
     async send(deliveries, context) {
       const wanted = deliveries.filter((delivery) => delivery.attempt > refusalsOf(delivery))
       // For the ledger: when it was handed on, so that an answer that comes late does not turn the order around.
-      const lines = wanted.map(({ event: { id } }): LedgerLine => ({ at: Date.now(), slot: task.slot, id }))
+      const lines = wanted.map(
+        ({ event: { id } }): LedgerLine => ({ at: Date.now(), slot: task.slot, boot: task.boot, id }),
+      )
       let answers: readonly SendResult[] = wanted.map(() => ({ ok: true }))
       if (inner !== null) answers = await inner.send(wanted, context)
       write(lines.filter((_, index) => answers[index]?.ok === true))
+      // Taken, and the answer is on its way: who is killed now has something in flight.
+      if (inner === null) await pause(ANSWER_MS * random())
       const byDelivery = new Map(wanted.map((delivery, index) => [delivery, answers[index] as SendResult]))
       return deliveries.map(
         (delivery) => byDelivery.get(delivery) ?? { ok: false, error: new Error('refused for the proof') },
@@ -173,6 +181,30 @@ const openOutbox = (task: Task, store: Store, options: Partial<DestinationOption
   })
 }
 
+/** The same, but for the named members. */
+const replacing = <T extends object>(target: T, members: Readonly<Partial<Record<keyof T, unknown>>>): T =>
+  new Proxy(target, {
+    get(_, name) {
+      if (Object.hasOwn(members, name)) return members[name as keyof T]
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+
+/** The same store; what it confirms as done is written down. */
+const settling = (store: Store, { folder, boot }: Task): Store => {
+  const write = appender(folder, SETTLED)
+  const settle: Store['queue']['settle'] = async (request) => {
+    const result = await store.queue.settle(request)
+    const ids = request.settlements.flatMap(({ outcome, delivery }) =>
+      outcome.kind === 'done' && !result.lost.includes(delivery.id) ? [delivery.event.id] : [],
+    )
+    write(ids.length === 0 ? [] : [{ boot, ids } satisfies SettledLine])
+    return result
+  }
+  return replacing(store, { queue: replacing(store.queue, { settle }) })
+}
+
 /** A machine that is too busy looks like a pause to everybody else. */
 const watchStalls = ({ folder, slot }: Task): void => {
   const observe = appender(folder, OBSERVED)
@@ -186,7 +218,7 @@ const watchStalls = ({ folder, slot }: Task): void => {
 }
 
 const run = async (task: Task): Promise<void> => {
-  const store = await storeAt(task.place.url, task.place.place)
+  const store = settling(await storeAt(task.place.url, task.place.place), task)
   const outbox = openOutbox(task, store, await destinationOf(task))
   watchStalls(task)
   let isRunning = true

@@ -9,6 +9,7 @@ export const AFTERMATH_MS = 4_000
 export const LEDGER = 'ledger.ndjson'
 export const ANSWERS = 'answers.ndjson'
 export const OBSERVED = 'observed.ndjson'
+export const SETTLED = 'settled.ndjson'
 
 export interface Task {
   readonly role: 'producer' | 'worker'
@@ -29,7 +30,14 @@ export type FromMember = { readonly kind: 'ready' } | { readonly kind: 'refused'
 export interface LedgerLine {
   readonly at: number
   readonly slot: string
+  readonly boot: string
   readonly id: string
+}
+
+/** What the database confirmed to its sender as done. */
+export interface SettledLine {
+  readonly boot: string
+  readonly ids: readonly string[]
 }
 
 /** What a producer was told of a transaction. */
