@@ -198,7 +198,7 @@ describe('on PostgreSQL', { timeout: 120_000 }, () => {
     expect(numbers).toEqual(Array.from({ length: 1_200 }, (_, index) => index + 1))
   })
 
-  it('moves a Python domain framework, and deletes if told so', async () => {
+  it('moves the outbox of Protean, and deletes if told so', async () => {
     const world = await onPostgres(
       (
         schema,
@@ -210,7 +210,7 @@ describe('on PostgreSQL', { timeout: 120_000 }, () => {
         ('${UUID}1', 'm1', 'shop::order-1', 'Shop.OrderPlaced.v1', '{"n":1}', '2026-01-01', 1, 'failed', 'c1'),
         ('${UUID}3', 'm3', 'shop::order-1', 'Shop.OrderPlaced.v1', '{"n":3}', '2026-01-01', 3, 'abandoned', NULL)`,
     )
-    const from = ['--from', 'python-domain', '--source', `${world.name}.outbox`, '--delete']
+    const from = ['--from', 'protean', '--source', `${world.name}.outbox`, '--delete']
     expect(await world.import(...from)).toMatchObject({ code: 0, json: { moved: 2, dead: 1 } })
     const events = await world.events()
     expect(events.map(({ id, key }) => [id, key])).toEqual([

@@ -1,5 +1,4 @@
 import { availableParallelism } from 'node:os'
-import { setTimeout as pause } from 'node:timers/promises'
 import { formatDuration } from '../../config/duration.ts'
 import { createOutbox } from '../../core/outbox.ts'
 import type { Store } from '../../core/spi/index.ts'
@@ -10,6 +9,7 @@ import { Interrupted } from '../failures.ts'
 import type { Session } from '../session.ts'
 import type { Progress } from '../terminal.ts'
 import { clean, count } from '../text.ts'
+import { wait } from '../wait.ts'
 
 /** A drain may take so many times as long as the publishing before it. */
 const DRAIN_FACTOR = 10
@@ -158,7 +158,7 @@ class Bench {
     let isDrained = await drained
     // Until the last one is settled, too.
     while (isDrained && !this.#signal.aborted && (await unfinished(this.#watch)) > 0) {
-      await pause(SETTLE_LOOK_MS)
+      await wait(SETTLE_LOOK_MS, this.#signal)
       isDrained = performance.now() < latest
     }
     this.#stopHere()

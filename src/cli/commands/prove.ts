@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { formatDuration } from '../../config/duration.ts'
 import type { LoadOptions } from '../../config/load-config.ts'
 import type { Store } from '../../core/spi/index.ts'
@@ -13,6 +12,7 @@ import { judge, readEvidence, type Truth, type Verdict } from '../prove/judge.ts
 import { Crew, hasMember, MemberFailed, Nemesis, namedUrl } from '../prove/nemesis.ts'
 import type { Session } from '../session.ts'
 import { clean } from '../text.ts'
+import { wait } from '../wait.ts'
 
 const DRAIN_MS = 60_000
 const LOOK_MS = 200
@@ -23,7 +23,7 @@ const drained = async (store: Store, signal: AbortSignal): Promise<boolean> => {
   const until = performance.now() + DRAIN_MS
   while (performance.now() < until && !signal.aborted) {
     if ((await unfinished(store)) === 0) return true
-    await pause(LOOK_MS)
+    await wait(LOOK_MS, signal)
   }
   return false
 }

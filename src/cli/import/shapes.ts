@@ -144,7 +144,7 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
       [['published_at'], NOW],
     ],
   },
-  'python-domain': {
+  protean: {
     about:
       'outbox with stream_name, type, data, locked_by, status pending/processing/failed/published/abandoned',
     databases: ['postgres', 'mysql', 'sqlite'],
@@ -174,7 +174,8 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
     ],
   },
   'pg-boss': {
-    about: 'pgboss.job of pg-boss: name, data, state created/retry/active',
+    about:
+      'pgboss.job: name, data, state created/retry/active; with --key singleton_key where its queues are strictly in order',
     databases: ['postgres'],
     table: 'pgboss.job',
     columns: {

@@ -1,10 +1,10 @@
 /** Starts the children of a proof, and breaks them: only them, by their process ids, and their own connections. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Store } from '../../core/spi/index.ts'
 import { inTransaction, type Place } from '../disposable.ts'
+import { wait } from '../wait.ts'
 import type { FaultLine } from './faults.ts'
 import { chance, type FromMember, LEASE_MS, type Task } from './messages.ts'
 
@@ -157,7 +157,7 @@ export class Nemesis {
     for (let turn = 0; !signal.aborted && (turn < kinds.length || !isOver()); turn += 1) {
       const kind = kinds[turn] ?? (kinds[Math.floor(this.#random() * kinds.length)] as string)
       await this.#fault(turn, kind, signal)
-      await pause(300 + 1_200 * this.#random(), null, { signal }).catch(() => undefined)
+      await wait(300 + 1_200 * this.#random(), signal)
     }
   }
 
@@ -177,7 +177,7 @@ export class Nemesis {
     try {
       if (kind === 'pause-worker') {
         this.#crew.signal(slot, 'SIGSTOP')
-        await pause(LEASE_MS * (0.5 + 1.5 * this.#random()), null, { signal }).catch(() => undefined)
+        await wait(LEASE_MS * (0.5 + 1.5 * this.#random()), signal)
         this.#crew.signal(slot, 'SIGCONT')
       } else if (kind === 'cut-connections') {
         if ((await cutConnections(this.#store, this.#place)) === 0) {
