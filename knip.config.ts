@@ -6,6 +6,7 @@ const config: KnipConfig = {
   entry: [
     ...Object.values(entries),
     'src/cli/main.ts',
+    'src/cli/prove/member.ts',
     'scripts/*.{ts,mjs}',
     'scripts/package/check-types.ts',
     'scripts/docs/{main.ts,assets/site.js}',

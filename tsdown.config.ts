@@ -45,6 +45,7 @@ const programs: Record<string, string> = {
   main: 'src/cli/main.ts',
   demo: 'demo/main.ts',
   'shop-process': 'demo/shop-process.ts',
+  'prove-member': 'src/cli/prove/member.ts',
 }
 
 const common = {

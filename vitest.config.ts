@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config'
 /** Tests that need a server. `npm test` starts what the environment does not name. */
 const DATABASES = [
   'test/cli/postgres.test.ts',
+  'test/cli/*-servers.test.ts',
   'test/clients/**/*.test.ts',
   'test/compat/servers.test.ts',
   'test/databases/**/*.test.ts',

@@ -14,6 +14,8 @@ import {
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 
+export type { FaultLine } from '../src/cli/prove/faults.ts'
+
 export const FILES = {
   run: 'run.json',
   sink: 'sink.ndjson',
@@ -107,16 +109,6 @@ export interface SettledLine {
   readonly event?: string
   readonly run?: number
   readonly ms?: number
-}
-
-export interface FaultLine {
-  readonly at: number
-  readonly id: number
-  readonly kind: string
-  readonly what: 'begin' | 'end' | 'missed' | 'refused'
-  /** Slots whose sends may come twice because of it; a fault that must not cause duplicates names none. */
-  readonly hits: readonly string[] | 'all'
-  readonly detail?: string
 }
 
 /** From the triggers: a row of `deliveries` or `finished` was inserted, changed or removed. */

@@ -2,6 +2,10 @@
  * The offline checker: reads what a run left behind and says what of design's promises did not hold. It streams;
  * what it keeps in memory are one small record per event and destination.
  */
+
+import { Faults } from '../../src/cli/prove/faults.ts'
+import { type Confirmation, KeyOrder } from '../../src/cli/prove/key-order.ts'
+import { recoveryOf } from '../../src/cli/prove/recovery.ts'
 import { DELIVERY_STATUS } from '../../src/core/model/delivery.ts'
 import { readFacts } from '../folders.ts'
 import {
@@ -20,9 +24,6 @@ import {
   type TruthBody,
   type TruthLine,
 } from '../logs.ts'
-import { Faults } from './faults.ts'
-import { type Confirmation, KeyOrder } from './order.ts'
-import { recoveryOf } from './recovery.ts'
 import { Transitions } from './transitions.ts'
 import { Findings, type Verdict } from './verdict.ts'
 

@@ -1,7 +1,8 @@
 /** What the checker found, counted, and the first few of each kind in words. */
+
+import type { Faults } from '../../src/cli/prove/faults.ts'
+import type { Recovery } from '../../src/cli/prove/recovery.ts'
 import type { RunFacts } from '../logs.ts'
-import type { Faults } from './faults.ts'
-import type { Recovery } from './recovery.ts'
 
 /** Each of these is a broken promise. */
 const VIOLATIONS = [

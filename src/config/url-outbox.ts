@@ -14,25 +14,35 @@ export interface StorePlace {
 const said = (place: StorePlace): StorePlace =>
   Object.fromEntries(Object.entries(place).filter(([, value]) => value !== undefined))
 
-const openStore = async (url: string, place: StorePlace): Promise<Store> => {
+/** `onStatement` hears every text that is sent. */
+export const storeAt = async (
+  url: string,
+  place: StorePlace,
+  onStatement?: (sql: string) => void,
+): Promise<Store> => {
+  const heard = onStatement === undefined ? {} : { onStatement }
   const scheme = /^([a-z0-9]+):/i.exec(url)?.[1]?.toLowerCase()
   const { schema, ...others } = said(place)
   switch (scheme) {
     case 'postgres':
     case 'postgresql': {
       const { postgresStore } = await import('../stores/postgres/index.ts')
-      return postgresStore({ connectionString: url, ...said(place) }) as Store
+      return postgresStore({ connectionString: url, ...said(place), ...heard }) as Store
     }
     case 'mysql':
     case 'mariadb': {
       const { mysqlStore } = await import('../stores/mysql/index.ts')
-      return mysqlStore({ connectionString: url, ...others }) as Store
+      return mysqlStore({ connectionString: url, ...others, ...heard }) as Store
     }
     case 'sqlite':
     case 'file': {
       const { sqliteStore } = await import('../stores/sqlite/index.ts')
       const { layout, period, ...names } = others
-      return sqliteStore({ file: url.replace(/^(?:sqlite|file):(?:\/\/)?/i, ''), ...names }) as Store
+      return sqliteStore({
+        file: url.replace(/^(?:sqlite|file):(?:\/\/)?/i, ''),
+        ...names,
+        ...heard,
+      }) as Store
     }
     default:
       throw new ConfigError(
@@ -43,4 +53,4 @@ const openStore = async (url: string, place: StorePlace): Promise<Store> => {
 }
 
 export const outboxAt = async (url: string, place: StorePlace): Promise<Outbox<unknown>> =>
-  createOutbox({ store: await openStore(url, place) }) as unknown as Outbox<unknown>
+  createOutbox({ store: await storeAt(url, place) }) as unknown as Outbox<unknown>

@@ -3,11 +3,11 @@ import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Faults } from '../../chaos/checker/faults.ts'
-import { recoveryOf } from '../../chaos/checker/recovery.ts'
 import { PLANTED } from '../../chaos/checker/self-test.ts'
 import { goodStory, judgeStory } from '../../chaos/checker/story.ts'
 import { Log, readLog } from '../../chaos/logs.ts'
+import { Faults } from '../../src/cli/prove/faults.ts'
+import { recoveryOf } from '../../src/cli/prove/recovery.ts'
 
 describe('the checker', () => {
   it.each(PLANTED)('given $name, reports $breaks and nothing else', async ({ breaks, plant }) => {

@@ -1,5 +1,6 @@
 /** Every command, in the order in which the help shows them. */
 import type { Command } from '../command.ts'
+import { bench } from './bench.ts'
 import { catalog } from './catalog.ts'
 import { config } from './config.ts'
 import { deadDiscard, deadEdit, deadList, deadRedrive, deadShow } from './dead.ts'
@@ -8,8 +9,10 @@ import { backfill, pause, resume, tune } from './destinations.ts'
 import { doctor } from './doctor.ts'
 import { eventsList, eventsShow, eventsTail } from './events.ts'
 import { guarantees } from './guarantees.ts'
+import { importRows } from './import.ts'
 import { init } from './init.ts'
 import { migrate } from './migrate.ts'
+import { prove } from './prove.ts'
 import { replay } from './replay.ts'
 import { status } from './status.ts'
 import { cleanup, partitions } from './tables.ts'
@@ -19,6 +22,7 @@ import { consumeOne, worker } from './worker.ts'
 export const COMMANDS: readonly Command[] = [
   init,
   migrate,
+  importRows,
   config,
   worker,
   consumeOne,
@@ -42,5 +46,7 @@ export const COMMANDS: readonly Command[] = [
   tune,
   guarantees,
   catalog,
+  prove,
+  bench,
   demo,
 ]

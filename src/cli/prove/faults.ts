@@ -1,5 +1,21 @@
-/** When which slots of the crew were hit by what. */
-import type { FaultLine, SettledLine } from '../logs.ts'
+/** When which processes were hit by what. */
+
+export interface FaultLine {
+  readonly at: number
+  readonly id: number
+  readonly kind: string
+  readonly what: 'begin' | 'end' | 'missed' | 'refused'
+  /** Slots whose sends may come twice because of it; a fault that must not cause duplicates names none. */
+  readonly hits: readonly string[] | 'all'
+  readonly detail?: string
+}
+
+/** What a process noticed itself: it lasted so long, until then. */
+export interface Observed {
+  readonly at: number
+  readonly what: string
+  readonly ms?: number
+}
 
 interface Window {
   readonly from: number
@@ -47,7 +63,7 @@ export class Faults {
     for (const slot of hits === 'all' ? [ALL] : hits) this.#put(slot, window)
   }
 
-  observe(slot: string, { at, what, ms = 0 }: SettledLine): void {
+  observe(slot: string, { at, what, ms = 0 }: Observed): void {
     this.observed[what] = (this.observed[what] ?? 0) + 1
     this.#put(slot, { from: at - ms, to: at })
   }

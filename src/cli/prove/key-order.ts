@@ -9,10 +9,17 @@
  *
  * Of a delayed event's place only its bounds are known, so pairs whose bounds overlap are not judged.
  */
-import type { TruthLine } from '../logs.ts'
 
 /** Times of two processes and of the database are compared. */
 const TOLERANCE_MS = 20
+
+/** An event as its own transaction wrote it down. */
+export interface Ordered {
+  readonly id: string
+  readonly key: string | null
+  readonly position: number
+  readonly body: { readonly publishedAt: number; readonly delayMs: number }
+}
 
 /** When its COMMIT was sent, and when it was confirmed; Infinity if it was not. */
 export interface Confirmation {
@@ -36,7 +43,7 @@ export class KeyOrder {
 
   /** What is wrong with this arrival, or null. `first`: it is accepted, and was not before. */
   next(
-    truth: TruthLine,
+    truth: Ordered,
     destination: string,
     confirmed: Confirmation,
     at: number,
@@ -61,13 +68,13 @@ export class KeyOrder {
   }
 
   /** By whom, in words. */
-  #passed({ position }: TruthLine, sent: Sent, { answeredAt }: Confirmation): string | null {
+  #passed({ position }: Ordered, sent: Sent, { answeredAt }: Confirmation): string | null {
     if (position < sent.position) return String(sent.position)
     return before(answeredAt, sent.dueAt) ? 'a delayed event that was not due when it was confirmed' : null
   }
 
   #passedWhenDelayed(
-    { id, body: { delayMs } }: TruthLine,
+    { id, body: { delayMs } }: Ordered,
     sent: Sent,
     { commitAt, answeredAt }: Confirmation,
     destination: string,
