@@ -88,6 +88,6 @@ export const aboutBrokers = (result: BrokersResult): string => {
     `- Machine: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGiB} GiB, ${machine.os}; servers and clients share it.`,
     `- PostgreSQL: ${server.join(', ')}.`,
     `- Node ${result.node}; ${clients.join(', ')}.`,
-    `- ${settings.rounds} rounds in turns, payloads of ${settings.payloadBytes} bytes with ${count(settings.keys)} keys. Posthaste with reads of 500 and ${settings.concurrency} batches of ${settings.batchSize} at a time; clients with ${settings.window} messages under way.`,
+    `- ${settings.rounds} rounds in turns, payloads of ${settings.payloadBytes} bytes with ${count(settings.keys)} keys. Posthaste with reads of 1,000 and ${settings.concurrency} batches of ${count(settings.batchSize)} at a time; clients with ${settings.window} messages under way.`,
   ].join('\n')
 }

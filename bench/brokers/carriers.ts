@@ -53,10 +53,11 @@ export const KAFKA_BATCH = 1_000
 
 export const newName = (): string => `bench_${randomBytes(6).toString('hex')}`
 
-/** So many under way at any time. */
+/** So many under way at any time, or as many as the broker says. */
 export const windowed = async (
   messages: readonly RawMessage[],
   sendOne: (message: RawMessage) => Promise<unknown>,
+  most = WINDOW,
 ): Promise<void> => {
   let next = 0
   const one = async (): Promise<void> => {
@@ -65,5 +66,5 @@ export const windowed = async (
       await sendOne(messages[next - 1] as RawMessage)
     }
   }
-  await Promise.all(Array.from({ length: WINDOW }, one))
+  await Promise.all(Array.from({ length: Math.min(most, WINDOW) }, one))
 }

@@ -111,7 +111,8 @@ export const mqttPublisher = (options: MqttPublisherOptions): Publisher => {
     const { body, contentType, headers } = messageOf(delivery)
     if (packetBytes(topic, contentType, headers, body) > maxPacketBytes)
       throw new PermanentError(`it is larger than the ${maxPacketBytes} bytes that the broker takes`)
-    const payload = typeof body === 'string' ? body : Buffer.from(body)
+    const payload =
+      typeof body === 'string' ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
     // An empty list of them makes a packet that brokers refuse.
     const userProperties = headers.size === 0 ? {} : { userProperties: Object.fromEntries(headers) }
     const properties = { contentType, ...userProperties }
