@@ -187,6 +187,14 @@ const makeOutbox = async ({ name, section }: Entry, around: Surroundings): Promi
   const code = section.module === undefined ? section.outbox : await fromModule(key, section.module, around)
   if (typeof code === 'function')
     return [await (code as OutboxMaker)({ name, databaseUrl: address?.value ?? null }), address]
+  if (code !== undefined && around.options.url !== undefined) {
+    throw new ConfigError(
+      `${key} is code that names its own database, so --url cannot: give one of the two`,
+      {
+        key,
+      },
+    )
+  }
   if (code !== undefined) return [code, null]
   if (address === null) {
     throw new ConfigError(
@@ -297,9 +305,11 @@ const rootOf = async (
 export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfig> => {
   const environment = options.environment ?? process.env
   const start = options.folder ?? process.cwd()
-  const named = options.configFile ?? environment.POSTHASTE_CONFIG
-  // An address on the command line means that database, whatever lies in the folder.
-  const file = options.url !== undefined && named === undefined ? null : findConfigFile(start, named)
+  // An address on the command line means that database, whatever lies in the folder or in the environment.
+  const file =
+    options.url !== undefined && options.configFile === undefined
+      ? null
+      : findConfigFile(start, options.configFile ?? environment.POSTHASTE_CONFIG)
   const hasAddress =
     options.url !== undefined || URL_VARIABLES.some((name) => (environment[name] ?? '') !== '')
   const { root, where } = await rootOf(start, file, hasAddress)
@@ -315,7 +325,8 @@ export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfi
     ...(options.said ?? []),
   ]
   const workerSettings = workerOf([...saidOfWorker(workerSection, where), ...onTop])
-  const entries = chosen(entriesOf(root, where), options.outbox ?? environment.POSTHASTE_OUTBOX)
+  const only = options.outbox ?? (file === null ? undefined : environment.POSTHASTE_OUTBOX)
+  const entries = chosen(entriesOf(root, where), only)
   if (entries.length === 0)
     throw new ConfigError(`outboxes is empty; name at least one (${where})`, { key: 'outboxes' })
   const worker = checkBounds(workerSettings)

@@ -1,6 +1,6 @@
 import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command } from '../command.ts'
-import { eachPage, FILTER_FLAGS, filterOf } from '../filters.ts'
+import { collect, FILTER_FLAGS, filterOf } from '../filters.ts'
 import type { Session } from '../session.ts'
 
 const LOOK_AT = 10_000
@@ -10,6 +10,9 @@ const choose = async (session: Session): Promise<Choice> => {
   const limit = session.whole('limit', 1_000, [1, LOOK_AT])
   const filter = filterOf(session)
   if (session.operands.length > 0) {
+    const { destination: _, ...others } = filter
+    if (Object.keys(others).length > 0 || session.text('limit') !== undefined)
+      session.refuse('name ids, or a filter; beside ids there can be --destination only')
     const { loaded, named } = await namedDeliveries(session)
     const ids = named
       .flatMap(({ deliveries }) => deliveries)
@@ -20,11 +23,8 @@ const choose = async (session: Session): Promise<Choice> => {
   }
   if (filter.destination === undefined) session.refuse('name ids, or --destination with more filters')
   const loaded = await session.outbox()
-  const ids: string[] = []
-  await eachPage(loaded, { ...filter, status: ['done'], order: 'oldest' }, limit, (page) => {
-    ids.push(...page.map(({ id }) => id))
-  })
-  return { loaded, ids }
+  const { found } = await collect(loaded, { ...filter, status: ['done'], order: 'oldest' }, limit)
+  return { loaded, ids: found.map(({ id }) => id) }
 }
 
 export const replay: Command = {
