@@ -122,12 +122,12 @@ const work = async (
   logger: Logger,
   metrics: WorkerMetrics,
 ): Promise<Result> => {
-  const controller = new AbortController()
-  session.signal.addEventListener('abort', () => controller.abort())
+  const parentGone = new AbortController()
   if (isChild()) {
     // Ctrl-C reaches the whole group; the parent decides what happens, and a parent that is gone decides nothing.
     session.ignored = ['SIGINT']
-    process.once('disconnect', () => controller.abort())
+    process.once('disconnect', () => parentGone.abort())
+    if (!process.connected) parentGone.abort()
     answerMetrics(() => metrics.text())
   }
   const withoutHealth = isChild() ? { ...config, worker: { ...config.worker, healthPort: null } } : config
@@ -135,10 +135,14 @@ const work = async (
     config: withoutHealth,
     logger,
     metrics,
-    signal: controller.signal,
+    signal: AbortSignal.any([session.signal, parentGone.signal]),
     reload: async () => (await loadForWork(session, false, metrics))[0],
     started: (health) => {
-      process.send?.('ready')
+      if (isChild()) {
+        // The parent may be gone by now; then nobody wants to know.
+        process.send?.('ready', undefined, {}, () => undefined)
+        return
+      }
       const processors = config.outboxes.flatMap((outbox) => outbox.processors)
       session.say(processors.map(clean).join('\n'))
       if (health !== null) session.say(`health on port ${health.port}`)

@@ -70,6 +70,7 @@ const watcher = (file: string | null): ((changed: () => void) => () => void) => 
 
 export const runSingle = async (parts: SingleParts): Promise<number> => {
   const { logger, signal } = parts
+  if (signal.aborted) return EXIT.ok
   let { config } = parts
   let isReady = false
   const watch = watcher(config.file)
