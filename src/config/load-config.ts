@@ -47,7 +47,7 @@ export interface LoadedOutbox {
   readonly name: string
   readonly outbox: Outbox<unknown>
   readonly host: OutboxHost
-  /** The masked address, where there is one outside of the code. */
+  /** The address with its password, where there is one outside of the code. */
   readonly url: { readonly value: string; readonly from: string } | null
   readonly settings: readonly ResolvedSetting[]
   /** `outbox-processor-<database>-to-<destination>` */

@@ -1,6 +1,7 @@
 import { ConfigError } from '../../config/errors.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import { type Said, saidByOption } from '../../config/settings.ts'
+import { SILENT_LOGGER } from '../../core/runtime/logger.ts'
 import type { Logger } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -55,8 +56,11 @@ const loadForWork = async (
   metrics: WorkerMetrics | null,
 ): Promise<[LoadedConfig, Logger]> => {
   // Until the settings are read nobody knows the level; nothing is logged before the outboxes start.
-  let logger: Logger = { log: () => undefined }
-  const late: Logger = { log: (...line) => logger.log(...line) }
+  let logger: Logger = SILENT_LOGGER
+  const late: Logger = {
+    isEnabled: (level) => logger.isEnabled?.(level) ?? true,
+    log: (...line) => logger.log(...line),
+  }
   const config = await session.load(
     {
       under: (given, loaded) => ({
