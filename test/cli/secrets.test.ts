@@ -17,7 +17,13 @@ const ADDRESSES = [
 describe('the password of an address', { timeout: 120_000 }, () => {
   it.each(ADDRESSES)('is not shown: %s', async (url) => {
     const folder = createFolder()
-    const runs = [['config'], ['config', '--json'], ['status', '--json'], ['doctor', '--json'], ['worker', '--once']]
+    const runs = [
+      ['config'],
+      ['config', '--json'],
+      ['status', '--json'],
+      ['doctor', '--json'],
+      ['worker', '--once'],
+    ]
     const ended = await Promise.all(runs.map((args) => folder.run(args, { env: { DATABASE_URL: url } })))
     for (const [index, { stdout, stderr }] of ended.entries())
       expect(`${stdout}${stderr}`, String(runs[index])).not.toMatch(/can.?ary|ary-1/)
@@ -50,7 +56,10 @@ export default { outboxes: { shop: outbox } }`,
     await shop.publish(1)
     const { stderr } = await shop.run(['worker', '--once', '--log-level', 'debug'])
     expect(stderr).not.toContain('canary')
-    const lines = stderr.trimEnd().split('\n').map((line) => JSON.parse(line) as { level: string })
+    const lines = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { level: string })
     expect(new Set(lines.map(({ level }) => level))).toContain('debug')
   })
 })

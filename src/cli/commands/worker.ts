@@ -140,7 +140,11 @@ const work = async (
     logger,
     metrics,
     signal: AbortSignal.any([session.signal, parentGone.signal]),
-    reload: async () => (await loadForWork(session, false, metrics))[0],
+    reload: async () => {
+      const [again] = await loadForWork(session, false, metrics)
+      requireWork(again)
+      return again
+    },
     started: (health) => {
       if (isChild()) {
         // The parent may be gone by now; then nobody wants to know.
