@@ -137,6 +137,8 @@ export const readConfigFile = async (path: string): Promise<unknown> => {
     return extname(path) === '.json' ? JSON.parse(text) : await parseToml(path, text)
   } catch (error) {
     if (error instanceof ConfigError) throw error
-    throw new ConfigError(`${path} could not be loaded: ${withoutSource(error as ParseError)}`, { file: path })
+    throw new ConfigError(`${path} could not be loaded: ${withoutSource(error as ParseError)}`, {
+      file: path,
+    })
   }
 }

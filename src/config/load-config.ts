@@ -215,7 +215,7 @@ const loadOutbox = async (
   entry: Entry,
   around: Surroundings,
   common: readonly Said[],
-  onTop: readonly Said[],
+  onTop: readonly (readonly Said[])[],
 ): Promise<LoadedOutbox> => {
   const { name, section } = entry
   if (!NAME.test(name))
@@ -228,7 +228,7 @@ const loadOutbox = async (
     Object.entries(section).filter(([key]) => !(PLACE_KEYS as readonly string[]).includes(key)),
   )
   const own = saidInFile(`outboxes.${name}`, translateOutbox(settings, around.where), around.where)
-  const said = lastWords([...common, ...own, ...onTop]).filter(({ setting }) => setting.scope !== 'worker')
+  const said = lastWords([common, own, ...onTop]).filter(({ setting }) => setting.scope !== 'worker')
   const under = around.options.under?.(host.given, { name, worker: around.worker }) ?? {}
   const configure = (extra: SettingsFromOutside): void =>
     applySettings(name, host, said, { ...under, ...extra })
@@ -246,8 +246,8 @@ const loadOutbox = async (
   }
 }
 
-const workerOf = (said: readonly Said[]): readonly ResolvedSetting[] => {
-  const given = lastWords(said).filter(({ setting }) => setting.scope === 'worker')
+const workerOf = (places: readonly (readonly Said[])[]): readonly ResolvedSetting[] => {
+  const given = lastWords(places).filter(({ setting }) => setting.scope === 'worker')
   return Object.entries(WORKER_DEFAULTS).map(([key, fallback]) => {
     const one = given.find(({ setting }) => setting.name === key)
     return {
@@ -320,11 +320,10 @@ export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfi
   if (!isSection(workerSection)) return refuseValue('worker', workerSection, 'a section with settings', where)
   const common = saidInFile('outbox', translateOutbox(section, where), where)
   const onTop = [
-    ...saidInEnvironment(environment),
-    ...(options.set ?? []).map(saidByFlag),
-    ...(options.said ?? []),
+    saidInEnvironment(environment),
+    [...(options.set ?? []).map(saidByFlag), ...(options.said ?? [])],
   ]
-  const workerSettings = workerOf([...saidOfWorker(workerSection, where), ...onTop])
+  const workerSettings = workerOf([saidOfWorker(workerSection, where), ...onTop])
   const only = options.outbox ?? (file === null ? undefined : environment.POSTHASTE_OUTBOX)
   const entries = chosen(entriesOf(root, where), only)
   if (entries.length === 0)
