@@ -116,7 +116,8 @@ export const parse = (args: readonly string[], commands: readonly Command[]): Pa
     )
     // The last one would win without a word, and an act would be about something else than was said.
     const twice = flags.find(
-      ({ name, many }) => many !== true && said.indexOf(name) !== said.lastIndexOf(name),
+      ({ name, value, many }) =>
+        value !== undefined && many !== true && said.indexOf(name) !== said.lastIndexOf(name),
     )
     if (twice !== undefined) throw new UsageError(`--${twice.name} is given twice`, command.name)
     const named = Object.entries(values).map(([name, value]) => [aliased.get(name) ?? name, value] as const)

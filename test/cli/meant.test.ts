@@ -4,7 +4,7 @@ import Database from 'libsql'
 import { describe, expect, it } from 'vitest'
 import { COMMANDS } from '../../src/cli/commands/index.ts'
 import { parse } from '../../src/cli/parse.ts'
-import { createShopWithDead } from './cli.ts'
+import { createShopWithDead, SHOP } from './cli.ts'
 
 describe('the database that is meant', { timeout: 120_000 }, () => {
   it('is that of --url, also where the environment names a configuration', async () => {
@@ -51,6 +51,15 @@ describe('the deliveries that are meant', { timeout: 120_000 }, () => {
     })
   })
 
+  it('are those that can be replayed, when others were replayed before', async () => {
+    const shop = await createShopWithDead(2)
+    for (let times = 0; times < 3; times += 1) {
+      const replay = ['replay', '--destination', 'audit', '--limit', '1', '--json']
+      expect((await shop.run(replay)).json).toMatchObject({ matched: 1, replayed: 1 })
+      await shop.run(['worker', '--once', '--log-level', 'silent'])
+    }
+  })
+
   it('are a group wherever it is among the dead', async () => {
     const shop = await createShopWithDead(1)
     // Many that died of something else before, as a night of a broken release leaves them.
@@ -73,5 +82,57 @@ INSERT INTO outbox_deliveries (${columns.map(({ name }) => name).join()}) SELECT
     const { fingerprint } = json.groups.find(({ count }: { count: number }) => count === 1)
     const redriven = await shop.run(['dead', 'redrive', '--group', fingerprint, '--json'])
     expect(redriven.json).toMatchObject({ matched: 1, redriven: 1 })
+  })
+})
+
+describe('a page', { timeout: 120_000 }, () => {
+  it('of several outboxes goes on in the one that its cursor is of', async () => {
+    const shop = await createShopWithDead(1)
+    shop.write('stock.mjs', SHOP.replace('shop.db', 'stock.db'))
+    shop.write(
+      'both.mjs',
+      `import { outbox as shop } from './shop.mjs'
+import { outbox as stock } from './stock.mjs'
+export default { outboxes: { shop, stock } }`,
+    )
+    const both = ['--config', 'both.mjs', '--json']
+    await shop.run(['migrate', ...both])
+    const { json } = await shop.run(['events', 'list', '--limit', '1', ...both])
+    expect(json.next).toEqual({ shop: expect.any(String), stock: null })
+    const more = ['events', 'list', '--after', json.next.shop, ...both]
+    expect(await shop.run(more)).toMatchObject({ code: 2 })
+    expect((await shop.run([...more, '--outbox', 'shop'])).json.deliveries).toHaveLength(1)
+  })
+})
+
+describe('Ctrl-C', { timeout: 120_000 }, () => {
+  it('in a back-fill is told by the exit code', async () => {
+    const shop = await createShopWithDead(30)
+    shop.write(
+      'shop.mjs',
+      SHOP.replace('audit: {', "search: { events: ['*'] }, audit: {").concat(
+        "outbox.on('search', '*', () => {})",
+      ),
+    )
+    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const { child, ended } = shop.start([
+      'backfill',
+      'search',
+      '--since',
+      '1h',
+      '--per-second',
+      '1',
+      '--limit',
+      '25',
+      '--json',
+    ])
+    const added = async (): Promise<number> => {
+      const { json } = await shop.run(['events', 'list', '--destination', 'search', '--json'])
+      return json.deliveries.length
+    }
+    while ((await added()) === 0);
+    child.kill('SIGINT')
+    const { code, json } = await ended
+    expect({ code, complete: json.complete }).toEqual({ code: 130, complete: false })
   })
 })

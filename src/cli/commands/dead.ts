@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
-import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command, Flag } from '../command.ts'
 import { ACT_FLAGS, collect, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
 import type { Session } from '../session.ts'
@@ -128,7 +128,7 @@ const choose = async (session: Session): Promise<Choice> => {
   requireSome(ids, group === undefined ? 'dead delivery that matches' : `dead delivery of the group ${group}`)
   if (more)
     session.note(`only the oldest ${LOOK_AT.toLocaleString('en-US')} are meant; run it again for the rest`)
-  return { loaded, ids }
+  return byIds(loaded, ids)
 }
 
 const chooseByIds = async (session: Session): Promise<Choice> => {
@@ -139,7 +139,7 @@ const chooseByIds = async (session: Session): Promise<Choice> => {
     requireSome(dead, `dead delivery at ${id}: it is ${[...states].join(', ')}`)
     return dead
   })
-  return { loaded, ids }
+  return byIds(loaded, ids)
 }
 
 export const deadRedrive: Command = {

@@ -1,4 +1,4 @@
-import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command } from '../command.ts'
 import { collect, FILTER_FLAGS, filterOf } from '../filters.ts'
 import type { Session } from '../session.ts'
@@ -19,12 +19,14 @@ const choose = async (session: Session): Promise<Choice> => {
       .filter(({ status }) => status === 'done')
       .filter(({ destination }) => (filter.destination ?? destination) === destination)
       .map(({ id }) => id)
-    return { loaded, ids }
+    requireSome(ids, 'done delivery that matches')
+    return byIds(loaded, ids)
   }
   if (filter.destination === undefined) session.refuse('name ids, or --destination with more filters')
   const loaded = await session.outbox()
-  const { found } = await collect(loaded, { ...filter, status: ['done'], order: 'oldest' }, limit)
-  return { loaded, ids: found.map(({ id }) => id) }
+  const { found } = await collect(loaded, { ...filter, status: ['done'] }, 1)
+  requireSome(found, 'done delivery that matches')
+  return { loaded, target: { ...filter, limit } }
 }
 
 export const replay: Command = {
@@ -47,10 +49,5 @@ export const replay: Command = {
     ['posthaste replay 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', 'one event, everywhere it went'],
     ['posthaste replay --destination search --type product.changed --per-second 100', 'fill an index again'],
   ],
-  run: (session) =>
-    runBulk(session, 'replay', async () => {
-      const choice = await choose(session)
-      requireSome(choice.ids, 'done delivery that matches')
-      return choice
-    }),
+  run: (session) => runBulk(session, 'replay', () => choose(session)),
 }
