@@ -4,7 +4,7 @@ import { ERROR_CODES, OutboxError } from '../core/errors.ts'
 import type { DeliveryView, OperationKind } from '../core/spi/index.ts'
 import type { Flag, Result } from './command.ts'
 import { Interrupted } from './failures.ts'
-import { ACT_FLAGS, findEvent } from './filters.ts'
+import { ACT_FLAGS, type Filter, findEvent } from './filters.ts'
 import type { Session } from './session.ts'
 import { deliveriesText } from './text.ts'
 
@@ -22,7 +22,13 @@ export const BULK_FLAGS: readonly Flag[] = [
 
 export interface Choice {
   readonly loaded: LoadedOutbox
-  readonly ids: readonly string[]
+  /** Ids, or what the core chooses by itself, the oldest first. */
+  readonly target: Filter & { readonly deliveryIds?: readonly string[]; readonly limit: number }
+}
+
+export const byIds = (loaded: LoadedOutbox, ids: readonly string[]): Choice => {
+  const deliveryIds = [...new Set(ids)]
+  return { loaded, target: { deliveryIds, limit: deliveryIds.length } }
 }
 
 /** As the core is told it. */
@@ -32,8 +38,8 @@ export const paceOf = (session: Session): { readonly ratePerSecond?: number } =>
     : { ratePerSecond: session.whole('per-second', 1, [1, 100_000]) }
 
 /** Nothing matched: said as what it is, with an exit code of its own. */
-export const requireSome = (ids: readonly string[], what: string): void => {
-  if (ids.length === 0) throw new OutboxError(ERROR_CODES.notFound, `there is no ${what}`)
+export const requireSome = (found: readonly unknown[], what: string): void => {
+  if (found.length === 0) throw new OutboxError(ERROR_CODES.notFound, `there is no ${what}`)
 }
 
 /** What the operands name; an event stands for all of its deliveries. */
@@ -64,13 +70,11 @@ export const runBulk = async (
   choose: () => Promise<Choice>,
 ): Promise<Result> => {
   const pace = paceOf(session)
-  const { loaded, ids: chosen } = await choose()
-  const ids = [...new Set(chosen)]
+  const { loaded, target } = await choose()
   const { operator } = loaded.outbox
-  const target = { deliveryIds: ids, limit: ids.length }
   const word = DONE[kind]
+  const matched = await operator[kind](target, { dryRun: true })
   if (session.isOn('dry-run')) {
-    const matched = await operator[kind](target, { dryRun: true })
     session.say(`would ${kind} ${deliveriesText(matched)}`)
     return { json: { dryRun: true, matched, [word]: 0 } }
   }
@@ -87,10 +91,10 @@ export const runBulk = async (
   } finally {
     progress.end()
   }
-  if (signal.aborted && changed < ids.length)
+  if (signal.aborted && changed < matched)
     throw new Interrupted(
-      `stopped: ${deliveriesText(changed)} ${word}, ${deliveriesText(ids.length - changed)} not touched; run it again to go on`,
+      `stopped: ${deliveriesText(changed)} ${word}, ${deliveriesText(matched - changed)} not touched; run it again to go on`,
     )
   session.say(session.paint('green', `${deliveriesText(changed)} ${word}`))
-  return { json: { dryRun: false, matched: ids.length, [word]: changed } }
+  return { json: { dryRun: false, matched, [word]: changed } }
 }

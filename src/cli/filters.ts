@@ -44,24 +44,31 @@ export const durationFlag = (session: Session, flag: string): number | undefined
   return ms ?? session.refuse(`--${flag} must be a duration such as 10m, 24h or 7d, not "${text}"`)
 }
 
-/** Pages through what matches, up to a bound; calls back with each page. */
-export const eachPage = async (
+const PAGE = 1_000
+
+/** What matches, up to a bound; what is not wanted does not count. */
+export const collect = async (
   { outbox }: LoadedOutbox,
   query: ListQuery,
-  bound: number,
-  page: (deliveries: readonly DeliveryView[]) => void | Promise<void>,
-): Promise<{ readonly seen: number; readonly more: boolean }> => {
+  most: number,
+  isWanted: (delivery: DeliveryView) => boolean = () => true,
+): Promise<{ readonly found: readonly DeliveryView[]; readonly more: boolean }> => {
+  const found: DeliveryView[] = []
   let after: string | undefined
-  let seen = 0
-  while (seen < bound) {
-    const limit = Math.min(1_000, bound - seen)
-    const answer = await outbox.inspect.list({ ...query, limit, ...(after === undefined ? {} : { after }) })
-    seen += answer.deliveries.length
-    await page(answer.deliveries)
-    if (answer.next === null) return { seen, more: false }
-    after = answer.next
+  for (;;) {
+    const page = await outbox.inspect.list({
+      ...query,
+      limit: PAGE,
+      ...(after === undefined ? {} : { after }),
+    })
+    for (const delivery of page.deliveries) {
+      if (!isWanted(delivery)) continue
+      if (found.length === most) return { found, more: true }
+      found.push(delivery)
+    }
+    if (page.next === null) return { found, more: false }
+    after = page.next
   }
-  return { seen, more: true }
 }
 
 /** By the id of an event or of one of its deliveries. */

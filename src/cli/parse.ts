@@ -101,18 +101,29 @@ export const parse = (args: readonly string[], commands: readonly Command[]): Pa
   const { command, used } = found
   const flags = [...command.flags, ...COMMON_FLAGS]
   try {
-    const { values, positionals } = parseArgs({
+    const { values, positionals, tokens } = parseArgs({
       args: [...rest, ...words.slice(used)],
       options: specOf(flags),
       strict: true,
       allowPositionals: true,
+      tokens: true,
     })
     const aliased = new Map(
       flags.flatMap(({ name, aliases = [] }) => aliases.map((alias) => [alias, name] as const)),
     )
+    const said = tokens.flatMap((token) =>
+      token.kind === 'option' ? [aliased.get(token.name) ?? token.name] : [],
+    )
+    // The last one would win without a word, and an act would be about something else than was said.
+    const twice = flags.find(
+      ({ name, value, many }) =>
+        value !== undefined && many !== true && said.indexOf(name) !== said.lastIndexOf(name),
+    )
+    if (twice !== undefined) throw new UsageError(`--${twice.name} is given twice`, command.name)
     const named = Object.entries(values).map(([name, value]) => [aliased.get(name) ?? name, value] as const)
     return { command, values: Object.fromEntries(named) as Values, operands: positionals }
   } catch (error) {
+    if (error instanceof UsageError) throw error
     throw explain(error, flags, command.name)
   }
 }

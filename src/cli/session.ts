@@ -108,6 +108,9 @@ export class Session {
   }
 
   #place(): LoadOptions {
+    for (const flag of ['schema', 'prefix', 'table', 'period'])
+      if (this.text(flag) !== undefined && this.text('url') === undefined)
+        this.refuse(`--${flag} needs --url: a configuration says itself where its tables are`)
     const given = {
       configFile: this.text('config'),
       outbox: this.text('outbox'),

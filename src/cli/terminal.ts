@@ -31,6 +31,36 @@ export interface Column<Row> {
   readonly flexible?: true
 }
 
+const WIDE_GAP = 2
+const NARROW_GAP = 1
+const LEAST_FLEXIBLE = 8
+const LEAST = 3
+
+/**
+ * Makes columns narrower until they fit, and says how far apart they are: the flexible one gives way first, then the
+ * gaps, then whichever is the widest. What still does not fit is left out.
+ */
+const narrow = (
+  widths: number[],
+  columns: readonly Pick<Column<never>, 'flexible'>[],
+  width: number,
+): number => {
+  const total = (gap: number): number => widths.reduce((sum, one) => sum + one, gap * (widths.length - 1))
+  const shrink = (index: number, gap: number, least: number): void => {
+    const size = widths[index] ?? 0
+    widths[index] = Math.max(Math.min(size, least), size - Math.max(0, total(gap) - width))
+  }
+  const flexible = columns.findIndex((column) => column.flexible === true)
+  if (flexible >= 0) shrink(flexible, WIDE_GAP, LEAST_FLEXIBLE)
+  if (total(WIDE_GAP) <= width) return WIDE_GAP
+  while (total(NARROW_GAP) > width && Math.max(...widths) > LEAST) {
+    const widest = widths.indexOf(Math.max(...widths))
+    widths[widest] = (widths[widest] ?? 0) - 1
+  }
+  while (total(NARROW_GAP) > width && widths.length > 1) widths.pop()
+  return NARROW_GAP
+}
+
 /** Lines of a table; on a terminal no wider than it. */
 export const tableLines = <Row>(
   rows: readonly Row[],
@@ -42,27 +72,24 @@ export const tableLines = <Row>(
   const widths = columns.map(({ title }, index) =>
     Math.max(title.length, ...cells.map((row) => row[index]?.length ?? 0)),
   )
-  const gaps = 2 * (columns.length - 1)
-  const flexible = columns.findIndex((column) => column.flexible === true)
-  if (width !== null && flexible >= 0) {
-    const others = widths.reduce((sum, one, index) => (index === flexible ? sum : sum + one), gaps)
-    widths[flexible] = Math.max(8, Math.min(widths[flexible] ?? 8, width - others))
-  }
+  const gap = ' '.repeat(width === null ? WIDE_GAP : narrow(widths, columns, width))
   const shape = (text: string, index: number): string => {
     const size = widths[index] ?? 0
     const short = cut(text, size)
     if (columns[index]?.align === 'right') return short.padStart(size)
     return index === columns.length - 1 ? short : short.padEnd(size)
   }
-  const header = columns.map(({ title }, index) => paint('dim', shape(title, index))).join('  ')
+  const shown = columns.slice(0, widths.length)
+  const header = shown.map(({ title }, index) => paint('dim', shape(title, index))).join(gap)
   const body = cells.map((row, at) =>
     row
+      .slice(0, widths.length)
       .map((text, index) => {
         const colour = columns[index]?.colour?.(rows[at] as Row) ?? null
         const fitted = shape(text, index)
         return colour === null ? fitted : paint(colour, fitted)
       })
-      .join('  ')
+      .join(gap)
       .trimEnd(),
   )
   return [header.trimEnd(), ...body]

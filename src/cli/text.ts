@@ -1,5 +1,5 @@
 /** Text from data on its way to a terminal. */
-import { maskSecrets } from '../config/mask.ts'
+import { maskSecrets } from '../core/model/mask-secrets.ts'
 
 // Controls, the other half of them, line separators, and marks that turn the direction of writing around.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about.

@@ -1,7 +1,7 @@
 /** A configuration that cannot work: which key, which value, what is allowed, and where it was said. */
 import { ERROR_CODES, OutboxError } from '../core/errors.ts'
+import { maskSecrets } from '../core/model/mask-secrets.ts'
 import { shownWithKind } from '../core/model/shown.ts'
-import { maskSecrets } from './mask.ts'
 
 export class ConfigError extends OutboxError {
   constructor(

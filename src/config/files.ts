@@ -103,6 +103,17 @@ const parseToml = async (path: string, text: string): Promise<unknown> => {
   return parse(text)
 }
 
+interface ParseError extends Error {
+  readonly line?: number
+  readonly column?: number
+}
+
+/** Parsers quote what is around a mistake, and there may be a password in it. */
+const withoutSource = ({ message, line, column }: ParseError): string => {
+  const [first = ''] = message.replace(/, (?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s, '').split('\n')
+  return line === undefined ? first : `${first} (line ${line}, column ${column})`
+}
+
 export const isSettingsOnly = (path: string): boolean => ['.json', '.toml'].includes(extname(path))
 
 /** What the file says: the default export of code, or the document. */
@@ -125,6 +136,9 @@ export const readConfigFile = async (path: string): Promise<unknown> => {
   try {
     return extname(path) === '.json' ? JSON.parse(text) : await parseToml(path, text)
   } catch (error) {
-    return error instanceof ConfigError ? Promise.reject(error) : fail(path, error)
+    if (error instanceof ConfigError) throw error
+    throw new ConfigError(`${path} could not be loaded: ${withoutSource(error as ParseError)}`, {
+      file: path,
+    })
   }
 }

@@ -47,7 +47,7 @@ export interface LoadedOutbox {
   readonly name: string
   readonly outbox: Outbox<unknown>
   readonly host: OutboxHost
-  /** The masked address, where there is one outside of the code. */
+  /** The address with its password, where there is one outside of the code. */
   readonly url: { readonly value: string; readonly from: string } | null
   readonly settings: readonly ResolvedSetting[]
   /** `outbox-processor-<database>-to-<destination>` */
@@ -187,6 +187,14 @@ const makeOutbox = async ({ name, section }: Entry, around: Surroundings): Promi
   const code = section.module === undefined ? section.outbox : await fromModule(key, section.module, around)
   if (typeof code === 'function')
     return [await (code as OutboxMaker)({ name, databaseUrl: address?.value ?? null }), address]
+  if (code !== undefined && around.options.url !== undefined) {
+    throw new ConfigError(
+      `${key} is code that names its own database, so --url cannot: give one of the two`,
+      {
+        key,
+      },
+    )
+  }
   if (code !== undefined) return [code, null]
   if (address === null) {
     throw new ConfigError(
@@ -207,7 +215,7 @@ const loadOutbox = async (
   entry: Entry,
   around: Surroundings,
   common: readonly Said[],
-  onTop: readonly Said[],
+  onTop: readonly (readonly Said[])[],
 ): Promise<LoadedOutbox> => {
   const { name, section } = entry
   if (!NAME.test(name))
@@ -220,7 +228,7 @@ const loadOutbox = async (
     Object.entries(section).filter(([key]) => !(PLACE_KEYS as readonly string[]).includes(key)),
   )
   const own = saidInFile(`outboxes.${name}`, translateOutbox(settings, around.where), around.where)
-  const said = lastWords([...common, ...own, ...onTop]).filter(({ setting }) => setting.scope !== 'worker')
+  const said = lastWords([common, own, ...onTop]).filter(({ setting }) => setting.scope !== 'worker')
   const under = around.options.under?.(host.given, { name, worker: around.worker }) ?? {}
   const configure = (extra: SettingsFromOutside): void =>
     applySettings(name, host, said, { ...under, ...extra })
@@ -238,8 +246,8 @@ const loadOutbox = async (
   }
 }
 
-const workerOf = (said: readonly Said[]): readonly ResolvedSetting[] => {
-  const given = lastWords(said).filter(({ setting }) => setting.scope === 'worker')
+const workerOf = (places: readonly (readonly Said[])[]): readonly ResolvedSetting[] => {
+  const given = lastWords(places).filter(({ setting }) => setting.scope === 'worker')
   return Object.entries(WORKER_DEFAULTS).map(([key, fallback]) => {
     const one = given.find(({ setting }) => setting.name === key)
     return {
@@ -297,9 +305,11 @@ const rootOf = async (
 export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfig> => {
   const environment = options.environment ?? process.env
   const start = options.folder ?? process.cwd()
-  const named = options.configFile ?? environment.POSTHASTE_CONFIG
-  // An address on the command line means that database, whatever lies in the folder.
-  const file = options.url !== undefined && named === undefined ? null : findConfigFile(start, named)
+  // An address on the command line means that database, whatever lies in the folder or in the environment.
+  const file =
+    options.url !== undefined && options.configFile === undefined
+      ? null
+      : findConfigFile(start, options.configFile ?? environment.POSTHASTE_CONFIG)
   const hasAddress =
     options.url !== undefined || URL_VARIABLES.some((name) => (environment[name] ?? '') !== '')
   const { root, where } = await rootOf(start, file, hasAddress)
@@ -310,12 +320,12 @@ export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfi
   if (!isSection(workerSection)) return refuseValue('worker', workerSection, 'a section with settings', where)
   const common = saidInFile('outbox', translateOutbox(section, where), where)
   const onTop = [
-    ...saidInEnvironment(environment),
-    ...(options.set ?? []).map(saidByFlag),
-    ...(options.said ?? []),
+    saidInEnvironment(environment),
+    [...(options.set ?? []).map(saidByFlag), ...(options.said ?? [])],
   ]
-  const workerSettings = workerOf([...saidOfWorker(workerSection, where), ...onTop])
-  const entries = chosen(entriesOf(root, where), options.outbox ?? environment.POSTHASTE_OUTBOX)
+  const workerSettings = workerOf([saidOfWorker(workerSection, where), ...onTop])
+  const only = options.outbox ?? (file === null ? undefined : environment.POSTHASTE_OUTBOX)
+  const entries = chosen(entriesOf(root, where), only)
   if (entries.length === 0)
     throw new ConfigError(`outboxes is empty; name at least one (${where})`, { key: 'outboxes' })
   const worker = checkBounds(workerSettings)

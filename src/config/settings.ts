@@ -45,8 +45,9 @@ const readSection = (
   origin: Origin,
   destination: string | null = null,
   extra: readonly string[] = [],
-): Said[] =>
-  Object.entries(camelKeys(section)).flatMap(([key, value]) => {
+): Said[] => {
+  const names = new Map<Setting, string>()
+  return Object.entries(camelKeys(section)).flatMap(([key, value]) => {
     if (value === undefined) return []
     const setting = known.get(key)
     const name = at === '' ? key : `${at}.${key}`
@@ -54,8 +55,19 @@ const readSection = (
       const hint = hintFor(key, new Set([...known.keys(), ...extra]))
       throw new ConfigError(`${name} is not a setting${hint} (${origin.where})`, { key: name })
     }
+    requireOne(names.get(setting), name, origin.where)
+    names.set(setting, name)
     return [{ setting, destination, value: readValue(setting, name, value, origin.where, false), origin }]
   })
+}
+
+/** `pollInterval` and `pollIntervalMs` beside each other: nobody knows which of them is meant. */
+const requireOne = (other: string | undefined, name: string, where: string): void => {
+  if (other === undefined) return
+  throw new ConfigError(`${other} and ${name} are the same setting; keep one of them (${where})`, {
+    key: name,
+  })
+}
 
 const sectionAt = (key: string, value: unknown, where: string): Section => {
   if (isSection(value)) return value
@@ -85,8 +97,9 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 export const saidInEnvironment = (environment: Environment): Said[] =>
   SETTINGS.flatMap((setting) => {
-    const variable = variablesOf(setting).find((name) => environment[name] !== undefined)
+    const [variable, other] = variablesOf(setting).filter((name) => environment[name] !== undefined)
     if (variable === undefined) return []
+    if (other !== undefined) requireOne(variable, other, 'environment')
     const value = readValue(setting, variable, environment[variable], 'environment', true)
     return [{ setting, destination: null, value, origin: { kind: 'environment', where: variable } }]
   })
@@ -135,7 +148,18 @@ export const saidByOption = (name: string, flag: string, text: string): Said => 
   return { setting, destination: null, value, origin: { kind: 'flag', where: flag } }
 }
 
-/** The last word on each key. */
-export const lastWords = (said: readonly Said[]): readonly Said[] => [
-  ...new Map(said.map((one) => [keyOf(one), one])).values(),
-]
+/**
+ * The last word on each key. Within a place what is said for one destination wins over what is said for all; a later
+ * place wins over both.
+ */
+export const lastWords = (places: readonly (readonly Said[])[]): readonly Said[] => {
+  let all: Said[] = []
+  for (const place of places) {
+    const general = new Set(
+      place.filter(({ destination }) => destination === null).map(({ setting }) => setting),
+    )
+    all = all.filter(({ destination, setting }) => destination === null || !general.has(setting))
+    all.push(...place)
+  }
+  return [...new Map(all.map((one) => [keyOf(one), one])).values()]
+}

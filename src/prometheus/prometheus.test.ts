@@ -98,6 +98,16 @@ describe('prometheusMetrics', () => {
     expect(samples(metrics.text())).toEqual(['posthaste_published_events_total{type="a \\"b\\" \\\\ c"} 1'])
   })
 
+  it('goes on telling the breakers of those that it tells apart when there are more', () => {
+    const metrics = prometheusMetrics({ maxDestinations: 2 })
+    for (const name of ['a', 'b', 'c', 'd']) metrics.breakerState(name, 'closed')
+    for (const name of ['a', 'b', 'c', 'd']) metrics.breakerState(name, 'open')
+    expect(metrics.text().match(/^posthaste_breaker_state\{.*"open"\} .*$/gm)).toEqual([
+      'posthaste_breaker_state{destination="a",state="open"} 1',
+      'posthaste_breaker_state{destination="b",state="open"} 1',
+    ])
+  })
+
   it('answers over HTTP', async () => {
     const metrics = prometheusMetrics()
     metrics.hotDropped('x', 1)

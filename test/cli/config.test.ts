@@ -57,6 +57,32 @@ export default defineConfig({ outboxes: { shop: () => outbox }, outbox: { pollIn
     expect(settingOf(flag, 'pollIntervalMs')).toEqual([900, 'flag'])
   })
 
+  it('is won by the later place, also where an earlier one names the destination', async () => {
+    const folder = withFile(
+      'posthaste.config.json',
+      JSON.stringify({
+        outboxes: { shop: { module: './shop.mjs' } },
+        outbox: { destinations: { mailer: { concurrency: 8 } }, concurrency: 4 },
+      }),
+    )
+    const concurrency = async (...args: readonly string[]) => {
+      const ended = await folder.run(['config', '--json', ...args])
+      return ['mailer', 'audit'].map((name) => settingOf(ended, `destinations.${name}.concurrency`))
+    }
+    expect(await concurrency()).toEqual([
+      [8, 'file'],
+      [4, 'file'],
+    ])
+    expect(await concurrency('--set', 'concurrency=2')).toEqual([
+      [2, 'flag'],
+      [2, 'flag'],
+    ])
+    expect(await concurrency('--set', 'mailer.concurrency=3', '--set', 'concurrency=2')).toEqual([
+      [3, 'flag'],
+      [2, 'flag'],
+    ])
+  })
+
   it('is a TOML file of another outbox', async () => {
     const folder = withFile(
       'posthaste.config.toml',
@@ -137,6 +163,10 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     [
       { outboxes, outbox: { serve: 'post' } },
       'outbox "shop" has no destination "post"; there are: mailer, audit',
+    ],
+    [
+      { outboxes, outbox: { pollInterval: '5s', pollIntervalMs: 1_000 } },
+      'outbox.pollInterval and outbox.pollIntervalMs are the same setting',
     ],
     [{ outboxes, outboxs: {} }, 'outboxs is not a key of the configuration; did you mean'],
     [

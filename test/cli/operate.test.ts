@@ -74,6 +74,10 @@ describe('the commands', { timeout: 240_000 }, () => {
       (await shop.run(['dead', 'discard', '--all', '--reason', 'test data', '--json'])).json,
     ).toMatchObject({ discarded: 2 })
     expect((await shop.run(['dead', 'list'])).stdout).toContain('nothing is dead')
+    expect((await shop.run(['why', bad[1] ?? ''])).stdout).toContain(
+      `Event ${edited.json.eventId} took its place, as `,
+    )
+    expect((await shop.run(['why', bad[2] ?? ''])).stdout).toContain('gave it up: test data')
 
     expect((await shop.run(['pause', 'mailer', '--json'])).json).toMatchObject({ paused: true })
     expect((await shop.run(['why', edited.json.eventId])).stdout).toContain(

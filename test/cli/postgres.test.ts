@@ -156,6 +156,16 @@ outbox.on('mailer', '*', (event) => {
       pooler: 'ok',
       'worker alive': 'ok',
     })
+    // Another schema still has one of that name.
+    const other = newSchema()
+    await folder.run(['migrate', '--url', url, '--schema', other])
+    await byHand(`DROP INDEX ${schema}.deliveries_fresh`)
+    const again = await folder.run(['doctor', '--json', '--url', url, '--schema', schema])
+    expect(again.code).toBe(1)
+    expect(again.json.findings.find(({ check }: { check: string }) => check === 'indexes')).toMatchObject({
+      level: 'error',
+      text: 'missing: deliveries_fresh',
+    })
     expect((await folder.run(['why', id])).stdout).toMatch(/Its lane \d+ belongs to .*:\d+, until|Delivered/)
     worker.child.kill('SIGTERM')
     expect(await worker.ended).toMatchObject({ code: 0 })

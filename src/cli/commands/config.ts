@@ -1,5 +1,5 @@
 import type { ResolvedSetting } from '../../config/apply.ts'
-import { maskSecrets } from '../../config/mask.ts'
+import { maskAddress, maskSecrets } from '../../core/model/mask-secrets.ts'
 import type { Command } from '../command.ts'
 import { clean } from '../text.ts'
 
@@ -56,7 +56,7 @@ export const config: Command = {
     session.say()
     for (const { name, host, url, settings, processors } of loaded.outboxes) {
       print(`outbox ${name} (${host.store.name})`, shown(settings))
-      if (url !== null) session.say(`  database    ${clean(url.value)}  from ${url.from}`)
+      if (url !== null) session.say(`  database    ${clean(maskAddress(url.value))}  from ${url.from}`)
       for (const processor of processors) session.say(`  processor   ${clean(processor)}`)
       session.say()
     }
@@ -70,7 +70,7 @@ export const config: Command = {
         outboxes: loaded.outboxes.map(({ name, host, url, settings, processors }) => ({
           name,
           store: host.store.name,
-          database: url === null ? null : { url: maskSecrets(url.value), from: url.from },
+          database: url === null ? null : { url: maskSecrets(maskAddress(url.value)), from: url.from },
           processors,
           settings: settings.map(plain),
         })),

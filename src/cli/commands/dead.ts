@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
-import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command, Flag } from '../command.ts'
-import { ACT_FLAGS, eachPage, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
+import { ACT_FLAGS, collect, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
 import type { Session } from '../session.ts'
 import { agoText, plainDelivery, showNamed, timeText } from '../show.ts'
 import { clean, count } from '../text.ts'
@@ -34,12 +34,9 @@ export const deadList: Command = {
     for (const loaded of await session.outboxes()) {
       const { name } = loaded
       const query = { ...filterOf(session), status: ['dead' as const] }
-      const views: DeliveryView[] = []
-      const seen = await eachPage(loaded, query, LOOK_AT, (page) => {
-        for (const view of page) views.push(view)
-      })
-      groups.push(...groupViews(views).map((group) => ({ outbox: name, ...group })))
-      if (session.isOn('each')) all.push(...views.map((view) => ({ outbox: name, ...view })))
+      const seen = await collect(loaded, query, LOOK_AT)
+      groups.push(...groupViews(seen.found).map((group) => ({ outbox: name, ...group })))
+      if (session.isOn('each')) all.push(...seen.found.map((view) => ({ outbox: name, ...view })))
       more ||= seen.more
     }
     const sorted = groups.sort((a, b) => b.count - a.count)
@@ -121,20 +118,17 @@ const choose = async (session: Session): Promise<Choice> => {
   if (!isFiltered)
     session.refuse('name what is meant: ids, --group, --destination, --type, --key, --tenant or --all')
   const loaded = await session.outbox()
-  const ids: string[] = []
-  const { more } = await eachPage(
+  const { found, more } = await collect(
     loaded,
     { ...filter, status: ['dead'], order: 'oldest' },
     LOOK_AT,
-    (page) => {
-      for (const delivery of page)
-        if (group === undefined || groupIdOf(delivery) === group) ids.push(delivery.id)
-    },
+    (delivery) => group === undefined || groupIdOf(delivery) === group,
   )
+  const ids = found.map(({ id }) => id)
   requireSome(ids, group === undefined ? 'dead delivery that matches' : `dead delivery of the group ${group}`)
   if (more)
     session.note(`only the oldest ${LOOK_AT.toLocaleString('en-US')} are meant; run it again for the rest`)
-  return { loaded, ids }
+  return byIds(loaded, ids)
 }
 
 const chooseByIds = async (session: Session): Promise<Choice> => {
@@ -145,7 +139,7 @@ const chooseByIds = async (session: Session): Promise<Choice> => {
     requireSome(dead, `dead delivery at ${id}: it is ${[...states].join(', ')}`)
     return dead
   })
-  return { loaded, ids }
+  return byIds(loaded, ids)
 }
 
 export const deadRedrive: Command = {

@@ -3,6 +3,7 @@ import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
 import { hintFor } from '../../core/model/unknown-names.ts'
 import { paceOf } from '../bulk.ts'
 import type { Command } from '../command.ts'
+import { EXIT } from '../exit-codes.ts'
 import { ACT_FLAGS, durationFlag } from '../filters.ts'
 import type { Session } from '../session.ts'
 import { clean, deliveriesText } from '../text.ts'
@@ -192,6 +193,8 @@ export const backfill: Command = {
     for (const warning of result.warnings) session.note(clean(warning))
     session.say(`${deliveriesText(result.added)} added; ${result.scanned} events looked at`)
     if (!result.complete) session.say('not complete: run it again to go on')
-    return { exitCode: result.complete || limit !== null ? 0 : 1, json: { destination, ...result } }
+    const isEnough = result.complete || (limit !== null && result.added >= limit)
+    const exitCode = isEnough ? EXIT.ok : signal.aborted ? EXIT.interrupted : EXIT.failed
+    return { exitCode, json: { destination, ...result } }
   },
 }

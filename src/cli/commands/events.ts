@@ -51,7 +51,11 @@ export const eventsList: Command = {
     ...LIST_FLAGS,
     { name: 'oldest', about: 'oldest first' },
     { name: 'limit', value: 'N', about: 'most lines, 1 to 10,000 (default 50)' },
-    { name: 'after', value: 'CURSOR', about: 'go on where a page ended; --json has it as "next"' },
+    {
+      name: 'after',
+      value: 'CURSOR',
+      about: 'go on where a page ended; --json has it as "next", of several outboxes by their names',
+    },
   ],
   examples: [
     ['posthaste events list --status retry,held', 'what fails or waits behind a failure'],
@@ -63,21 +67,25 @@ export const eventsList: Command = {
     const after = session.text('after')
     const all: Readonly<Record<string, unknown>>[] = []
     const now = Date.now()
-    let next: string | null = null
-    for (const { name, outbox } of await session.outboxes()) {
+    // A cursor belongs to one of them.
+    const outboxes = after === undefined ? await session.outboxes() : [await session.outbox()]
+    const nexts: Record<string, string | null> = {}
+    for (const { name, outbox } of outboxes) {
       const page = await outbox.inspect.list({
         ...query,
         limit,
         order: session.isOn('oldest') ? 'oldest' : 'newest',
         ...(after === undefined ? {} : { after }),
       })
-      next = page.next
+      nexts[name] = page.next
       if (page.deliveries.length === 0) session.say(`${clean(name)}: nothing matches`)
       else session.table(page.deliveries, deliveryColumns(now))
-      if (page.next !== null) session.note(session.paint('dim', `there are more: --after ${page.next}`))
+      if (page.next !== null)
+        session.note(session.paint('dim', `there are more: --outbox ${clean(name)} --after ${page.next}`))
       all.push(...page.deliveries.map((delivery) => ({ outbox: name, ...plainDelivery(delivery) })))
     }
-    return { json: { deliveries: all, next } }
+    const [only = null, ...others] = Object.values(nexts)
+    return { json: { deliveries: all, next: others.length === 0 ? only : nexts } }
   },
 }
 

@@ -30,8 +30,10 @@ const look = async (session: Session, all: readonly LoadedOutbox[], dryRun: bool
     const status = await outbox.schema.status()
     const missing = Math.max(0, status.latest - status.current)
     behind ||= missing > 0
-    const state =
-      missing === 0
+    const ahead = status.current > status.latest
+    const state = ahead
+      ? session.paint('red', `at version ${status.current}, and this release knows only ${status.latest}`)
+      : missing === 0
         ? session.paint('green', `up to date at version ${status.current}`)
         : session.paint('yellow', `at version ${status.current} of ${status.latest}`)
     session.say(`${clean(name)} (${host.store.name}): ${state}`)

@@ -1,6 +1,6 @@
-import { BULK_FLAGS, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command } from '../command.ts'
-import { eachPage, FILTER_FLAGS, filterOf } from '../filters.ts'
+import { collect, FILTER_FLAGS, filterOf } from '../filters.ts'
 import type { Session } from '../session.ts'
 
 const LOOK_AT = 10_000
@@ -10,21 +10,23 @@ const choose = async (session: Session): Promise<Choice> => {
   const limit = session.whole('limit', 1_000, [1, LOOK_AT])
   const filter = filterOf(session)
   if (session.operands.length > 0) {
+    const { destination: _, ...others } = filter
+    if (Object.keys(others).length > 0 || session.text('limit') !== undefined)
+      session.refuse('name ids, or a filter; beside ids there can be --destination only')
     const { loaded, named } = await namedDeliveries(session)
     const ids = named
       .flatMap(({ deliveries }) => deliveries)
       .filter(({ status }) => status === 'done')
       .filter(({ destination }) => (filter.destination ?? destination) === destination)
       .map(({ id }) => id)
-    return { loaded, ids }
+    requireSome(ids, 'done delivery that matches')
+    return byIds(loaded, ids)
   }
   if (filter.destination === undefined) session.refuse('name ids, or --destination with more filters')
   const loaded = await session.outbox()
-  const ids: string[] = []
-  await eachPage(loaded, { ...filter, status: ['done'], order: 'oldest' }, limit, (page) => {
-    ids.push(...page.map(({ id }) => id))
-  })
-  return { loaded, ids }
+  const { found } = await collect(loaded, { ...filter, status: ['done'] }, 1)
+  requireSome(found, 'done delivery that matches')
+  return { loaded, target: { ...filter, limit } }
 }
 
 export const replay: Command = {
@@ -47,10 +49,5 @@ export const replay: Command = {
     ['posthaste replay 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', 'one event, everywhere it went'],
     ['posthaste replay --destination search --type product.changed --per-second 100', 'fill an index again'],
   ],
-  run: (session) =>
-    runBulk(session, 'replay', async () => {
-      const choice = await choose(session)
-      requireSome(choice.ids, 'done delivery that matches')
-      return choice
-    }),
+  run: (session) => runBulk(session, 'replay', () => choose(session)),
 }

@@ -11,10 +11,15 @@ import { wait } from '../wait.ts'
 
 const HOUR_MS = 3_600_000
 const LOCK_MS = 200
+const LEAST_INTERVAL_MS = 1_000
 
 const LOOP_FLAGS: readonly Flag[] = [
   { name: 'once', about: 'one pass, and end: for cron (the default)' },
-  { name: 'interval', value: 'DURATION', about: 'again and again, this far apart, until Ctrl-C' },
+  {
+    name: 'interval',
+    value: 'DURATION',
+    about: 'again and again, this far apart, at least 1s, until Ctrl-C',
+  },
 ]
 
 /** One pass, or one every interval; Ctrl-C ends between two. */
@@ -23,6 +28,8 @@ const repeat = async <T extends object>(
   pass: (outbox: LoadedOutbox) => Promise<T>,
 ): Promise<{ readonly exitCode: number; readonly json: Readonly<Record<string, unknown>> }> => {
   const everyMs = durationFlag(session, 'interval')
+  if (everyMs !== undefined && everyMs < LEAST_INTERVAL_MS)
+    session.refuse(`--interval must be at least ${formatDuration(LEAST_INTERVAL_MS)}`)
   if (everyMs !== undefined && session.isOn('once'))
     session.refuse('--once and --interval exclude each other')
   const { signal } = session

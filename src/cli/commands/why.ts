@@ -24,12 +24,27 @@ interface Facts {
   readonly now: number
 }
 
-const MOST_BLOCKED = 1_000
+/** As many as can be asked for. */
+const MOST = 10_000
 
 /** A lane's owner reads within its poll interval; what is due for longer has another reason. */
 const SOON_MS = 10_000
 
-const finished = ({ detail, now }: Facts, delivery: DeliveryView): readonly string[] => {
+/** Of what has no later run: who gave it up or corrected it, and why, where the audit trail names its id. */
+const givenUp = async ({ loaded }: Facts, { id }: DeliveryView): Promise<string> => {
+  const entry = (await loaded.outbox.inspect.audit({ limit: MOST })).find(
+    ({ action, target }) => (action === 'discard' || action === 'edit') && target.includes(id),
+  )
+  if (entry === undefined) return 'An operator gave it up.'
+  const { action, actor, reason, target } = entry
+  const said = reason === null ? '.' : `: ${reason}`
+  if (action === 'discard') return `${actor} gave it up${said}`
+  const { replacedBy } = JSON.parse(target) as { readonly replacedBy: string }
+  return `Event ${replacedBy} took its place, as ${actor} corrected it${said}`
+}
+
+const finished = async (facts: Facts, delivery: DeliveryView): Promise<readonly string[]> => {
+  const { detail, now } = facts
   const { status, run, attempts, finishedAtMs, lastError } = delivery
   const when = finishedAtMs === null ? '' : ` ${agoText(finishedAtMs, now)}, at ${timeText(finishedAtMs)}`
   if (status === 'done') {
@@ -39,7 +54,7 @@ const finished = ({ detail, now }: Facts, delivery: DeliveryView): readonly stri
   const next = detail.deliveries.find(
     (other) => other.destination === delivery.destination && other.run > run,
   )
-  const follow = next === undefined ? 'An operator gave it up.' : `Run ${next.run} took its place.`
+  const follow = next === undefined ? await givenUp(facts, delivery) : `Run ${next.run} took its place.`
   return [`Discarded${when}. ${follow}`, ...(lastError === null ? [] : [`Its last error was: ${lastError}`])]
 }
 
@@ -141,7 +156,7 @@ const unfinished = async (facts: Facts, delivery: DeliveryView): Promise<readonl
 }
 
 const explain = async (facts: Facts, delivery: DeliveryView): Promise<readonly string[]> => {
-  if (delivery.status === 'done' || delivery.status === 'discarded') return finished(facts, delivery)
+  if (delivery.status === 'done' || delivery.status === 'discarded') return await finished(facts, delivery)
   if (delivery.status === 'dead') return dead(facts, delivery)
   return await unfinished(facts, delivery)
 }
@@ -162,7 +177,7 @@ export const why: Command = {
     const [{ destinations }, workers, blocked] = await Promise.all([
       loaded.host.registered(),
       loaded.outbox.inspect.workers(),
-      loaded.outbox.inspect.blockedKeys({ limit: MOST_BLOCKED }),
+      loaded.outbox.inspect.blockedKeys({ limit: MOST }),
     ])
     const facts: Facts = { loaded, detail, registered: destinations, workers, blocked, now: Date.now() }
     const newest = detail.deliveries.filter(

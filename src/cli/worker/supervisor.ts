@@ -25,8 +25,8 @@ export interface SupervisorParts {
 interface Child {
   readonly index: number
   readonly process: ChildProcess
-  readonly startedAt: number
-  isReady: boolean
+  /** Null until it delivers. */
+  readyAt: number | null
   /** It was told to go, so nobody takes its place. */
   isLeaving: boolean
   readonly ready: Promise<boolean>
@@ -37,7 +37,7 @@ interface Child {
 const NODE_FLAGS = ['--max-semi-space-size=16']
 const FIRST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 30_000
-/** A child that lived this long was well. */
+/** A child that delivered for this long was well. */
 const WELL_AFTER_MS = 10_000
 /** Beside the drain: for what an outbox waits of its database, and for the process to end. */
 const GRACE_MS = 10_000
@@ -52,6 +52,7 @@ export class Supervisor {
   readonly #restarts = new Map<number, number>()
   readonly #leaving = new Set<Child>()
   #rolling: Promise<void> = Promise.resolve()
+  #hasDelivered = false
   /** A child said that it can never run: a configuration that cannot work, for one. */
   #hopeless: number | null = null
   #giveUp: () => void = () => undefined
@@ -67,13 +68,14 @@ export class Supervisor {
       if (signal.aborted) resolve()
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
-    for (let index = 0; index < workers; index += 1) this.#keep(this.#start(index))
     const pages = {
       '/health': () => jsonAnswer(true, { pid: process.pid, children: this.#view() }),
       '/ready': () => jsonAnswer(this.#isReady(), { children: this.#view() }),
       '/metrics': () => this.#metrics(),
     }
+    // First of all: a port that is taken must not leave workers behind.
     const health = healthPort === null ? null : await startHealth(healthHost, healthPort, pages)
+    for (let index = 0; index < workers; index += 1) this.#keep(this.#start(index))
     const roll = (): void => {
       this.#rolling = this.#rolling.then(() => this.#roll())
     }
@@ -94,7 +96,7 @@ export class Supervisor {
   #view(): { readonly index: number; readonly pid: number | undefined; readonly ready: boolean }[] {
     return [...this.#children.values()]
       .sort((a, b) => a.index - b.index)
-      .map(({ index, process: { pid }, isReady }) => ({ index, pid, ready: isReady }))
+      .map(({ index, process: { pid }, readyAt }) => ({ index, pid, ready: readyAt !== null }))
   }
 
   /** All processes in one text, told apart by their numbers; one that does not answer in time is left out, and down. */
@@ -102,7 +104,7 @@ export class Supervisor {
     const answers = await Promise.all(
       Array.from({ length: this.#parts.workers }, async (_, index) => {
         const child = this.#children.get(index)
-        const text = child?.isReady === true ? await askMetrics(child.process) : null
+        const text = (child?.readyAt ?? null) === null ? null : await askMetrics((child as Child).process)
         return { text, labels: { worker: String(index) } }
       }),
     )
@@ -140,17 +142,19 @@ export class Supervisor {
     const script = process.argv[1] as string
     const args = [...NODE_FLAGS, ...process.execArgv, script, ...this.#parts.args]
     const child = spawn(process.execPath, args, {
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       env: { ...process.env, POSTHASTE_WORKER_INDEX: String(index) },
     })
     const ended = new Promise<number>((resolve) => {
-      child.once('exit', (code, signal) => resolve(code ?? (signal === null ? EXIT.failed : 128)))
+      // Only one that has not begun yet dies of SIGTERM.
+      child.once('exit', (code, signal) => resolve(code ?? (signal === 'SIGTERM' ? EXIT.ok : EXIT.failed)))
       child.once('error', () => resolve(EXIT.failed))
     })
     const ready = new Promise<boolean>((resolve) => {
       child.on('message', (message) => {
         if (message !== 'ready') return
-        made.isReady = true
+        made.readyAt = performance.now()
+        this.#hasDelivered = true
         resolve(true)
       })
       void ended.then(() => resolve(false))
@@ -158,8 +162,7 @@ export class Supervisor {
     const made: Child = {
       index,
       process: child,
-      startedAt: performance.now(),
-      isReady: false,
+      readyAt: null,
       isLeaving: false,
       ready,
       ended,
@@ -179,9 +182,10 @@ export class Supervisor {
     const { index, process: ended } = child
     this.#leaving.delete(child)
     if (child.isLeaving || signal.aborted || this.#hopeless !== null) return
-    child.isReady = false
-    const lived = performance.now() - child.startedAt
-    if (code === EXIT.config || code === EXIT.usage) {
+    const wellMs = child.readyAt === null ? 0 : performance.now() - child.readyAt
+    child.readyAt = null
+    // Later on it is a file that somebody is changing: no reason to stop those that deliver.
+    if (!this.#hasDelivered && (code === EXIT.config || code === EXIT.usage)) {
       this.#hopeless = code
       logger.log('error', 'a worker cannot run with this configuration; all of them stop', {
         worker: index,
@@ -190,7 +194,7 @@ export class Supervisor {
       this.#giveUp()
       return
     }
-    const failures = lived >= WELL_AFTER_MS ? 1 : (this.#failures.get(index) ?? 0) + 1
+    const failures = wellMs >= WELL_AFTER_MS ? 1 : (this.#failures.get(index) ?? 0) + 1
     this.#failures.set(index, failures)
     this.#restarts.set(index, (this.#restarts.get(index) ?? 0) + 1)
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 10))
@@ -212,7 +216,6 @@ export class Supervisor {
     const { logger, signal, workers } = this.#parts
     logger.log('info', 'workers are replaced one after another')
     for (let index = 0; index < workers && !signal.aborted; index += 1) {
-      const old = this.#children.get(index)
       const next = this.#start(index)
       // Until it delivers it is nobody's replacement; a drain meanwhile counts it in.
       next.isLeaving = true
@@ -222,12 +225,14 @@ export class Supervisor {
       const isReady = await Promise.race([next.ready, late])
       if (signal.aborted) return
       if (!isReady) {
-        next.process.kill('SIGTERM')
         logger.log('error', 'the new worker does not deliver; the old ones go on', { worker: index })
+        await this.#dismiss(next)
         return
       }
       next.isLeaving = false
       this.#leaving.delete(next)
+      // Asked only now: the one that was here may have crashed and been started again meanwhile.
+      const old = this.#children.get(index)
       this.#keep(next)
       if (old !== undefined) await this.#dismiss(old)
     }

@@ -9,8 +9,8 @@ const MASK = '***'
 /** Cut where an address cannot go on. Each word is looked through a few times, so the time grows with the text alone. */
 const WORD = /[^\s"'`<>]+/g
 
-/** Everything up to the last @ of the word: a password may have @ and / in it. */
-const maskAddress = (word: string): string => {
+/** Of a text that is one address: everything up to its last @, because a password may have @ and / in it. */
+export const maskAddress = (word: string): string => {
   const at = word.lastIndexOf('@')
   // Also where the colon before it is missing: that is when an address is quoted as a mistake.
   const begin = at < 0 ? -1 : word.indexOf('//')

@@ -117,7 +117,8 @@ export const recordedMetrics = (sink: MetricSink, bounds: LabelBounds): Metrics 
     lanesLost: counter('lanes_lost'),
     lanesTakenOver: counter('lanes_taken_over'),
     breakerState(destination, state) {
-      if (breakers.get(destination) === state || breakers.size > bounds.maxDestinations) return
+      if (breakers.get(destination) === state) return
+      if (!breakers.has(destination) && breakers.size >= bounds.maxDestinations) return
       breakers.set(destination, state)
       for (const [name, shown] of BREAKER_STATES)
         gauge('breaker_state', destinations.two(destination, shown), name === state ? 1 : 0)

@@ -1,6 +1,6 @@
 /** The maintainers that keep the tables small and say how full they are. */
 import type { ResolvedOptions } from '../../options.ts'
-import type { CleanupResult, Logger, Metrics, Store } from '../../spi/index.ts'
+import type { CleanupResult, DestinationCounts, Logger, Metrics, Store } from '../../spi/index.ts'
 import type { Duty } from './duty.ts'
 
 const HOUR_MS = 3_600_000
@@ -72,17 +72,29 @@ export const statisticsDuty = (store: Store): Duty => ({
   },
 })
 
+const NOTHING = { pending: 0, done: 0, retry: 0, dead: 0, discarded: 0, scheduled: 0, held: 0 } as const
+
 /** Reports depth and lag; off unless asked for, because counting is not free. */
-export const pendingDuty = (store: Store, options: ResolvedOptions, metrics: Metrics): Duty => ({
-  name: 'pending',
-  intervalMs: options.pendingIntervalMs,
-  firstAfterMs: options.pendingIntervalMs,
-  async step() {
-    for (const { destination, counts, oldestLagMs } of await store.inspection.counts()) {
-      metrics.setPending(destination, counts.pending + counts.retry + counts.scheduled + counts.held)
-      metrics.oldestLagMs(destination, oldestLagMs ?? 0)
-      metrics.setBacklog(destination, counts)
-    }
-    return false
-  },
-})
+export const pendingDuty = (store: Store, options: ResolvedOptions, metrics: Metrics): Duty => {
+  let told: readonly string[] = []
+  const tell = ({ destination, counts, oldestLagMs }: DestinationCounts): void => {
+    metrics.setPending(destination, counts.pending + counts.retry + counts.scheduled + counts.held)
+    metrics.oldestLagMs(destination, oldestLagMs ?? 0)
+    metrics.setBacklog(destination, counts)
+  }
+  return {
+    name: 'pending',
+    intervalMs: options.pendingIntervalMs,
+    firstAfterMs: options.pendingIntervalMs,
+    async step() {
+      const all = await store.inspection.counts()
+      for (const one of all) tell(one)
+      const names = all.map(({ destination }) => destination)
+      // What has nothing left is not counted, and would stay at what was last told.
+      for (const destination of told.filter((name) => !names.includes(name)))
+        tell({ destination, counts: NOTHING, oldestLagMs: null })
+      told = names
+      return false
+    },
+  }
+}
