@@ -84,6 +84,7 @@ describe.each(KINDS)('an operator who tunes a destination on %s', (kind) => {
       batchSize: 20,
       pollBatchSize: null,
       pollIntervalMs: 200,
+      openBreakers: [],
     })
     const [second, first] = await outbox.inspect.audit()
     expect([first?.actor, first?.action, first?.reason]).toEqual(['alice', 'configure', 'sale day'])
