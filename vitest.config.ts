@@ -26,15 +26,13 @@ export const common = {
 export default defineConfig({
   test: {
     pool: 'forks',
-    // One more than the two cores of a small machine: tests of databases mostly wait for them.
-    maxWorkers: 3,
+    // Two more than the cores of a small machine: tests of databases and brokers mostly wait for them.
+    maxWorkers: 4,
     projects: [
       {
         test: {
           ...common,
           name: 'embedded',
-          // A process for each of its many small files would cost more than the tests.
-          isolate: false,
           include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
           // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.ts).
           exclude: ['**/node_modules/**', 'test/nodes/**', ...DATABASES, ...BROKERS],
