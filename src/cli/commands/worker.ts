@@ -61,6 +61,7 @@ const loadForWork = async (
     isEnabled: (level) => logger.isEnabled?.(level) ?? true,
     log: (...line) => logger.log(...line),
   }
+  session.makesFiles = true
   const config = await session.load(
     {
       under: (given, loaded) => ({
