@@ -13,7 +13,7 @@ import type { Session } from './session.ts'
 import { clean } from './text.ts'
 
 /** To what consent is given. */
-export type Burden = 'load' | 'load and faults'
+type Burden = 'load' | 'load and faults'
 
 export const consentFlags = (burden: Burden): readonly Flag[] => [
   {
