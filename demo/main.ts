@@ -77,7 +77,9 @@ const main = async (): Promise<number> => {
     return await run(options)
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    console.error(`${error.message}\nSee npm run demo -- --help`)
+    // The command line runs this as a program of its own, and says how it was called.
+    const called = process.env.POSTHASTE_DEMO_CALLED ?? 'npm run demo -- --help'
+    console.error(`${error.message}\nSee ${called}`)
     return 2
   }
 }

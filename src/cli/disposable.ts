@@ -12,8 +12,17 @@ import type { Flag } from './command.ts'
 import type { Session } from './session.ts'
 import { clean } from './text.ts'
 
-export const CONSENT_FLAGS: readonly Flag[] = [
-  { name: 'yes', about: 'yes, load this database and kill what works on it; needed' },
+/** To what consent is given. */
+type Burden = 'load' | 'load and faults'
+
+export const consentFlags = (burden: Burden): readonly Flag[] => [
+  {
+    name: 'yes',
+    about:
+      burden === 'load'
+        ? 'yes, load this database; needed'
+        : 'yes, load this database and kill what works on it; needed',
+  },
   {
     name: 'database-is-disposable',
     value: 'NAME',
@@ -93,13 +102,13 @@ const nameOfDatabase = async (store: Store, url: string): Promise<string> => {
 }
 
 /** Ends in a refusal unless everything that is needed was said. */
-const consented = async (session: Session, store: Store, url: string): Promise<string> => {
+const consented = async (session: Session, store: Store, url: string, burden: Burden): Promise<string> => {
   const name = await nameOfDatabase(store, url)
   const said = session.text('database-is-disposable')
   if (session.isOn('yes') && said === name) return name
   const wrong = said === undefined || said === name ? '' : `"${clean(said)}" is not its name. `
   return session.refuse(
-    `${wrong}This loads the database "${clean(name)}" as hard as it can and breaks what works on it, in tables of its own. If nothing else needs ` +
+    `${wrong}This loads the database "${clean(name)}" as hard as it can${burden === 'load' ? '' : ' and breaks what works on it'}, in tables of its own. If nothing else needs ` +
       `that database now, say so: --yes --database-is-disposable ${clean(name)}`,
   )
 }
@@ -175,13 +184,14 @@ const placeOf = (kind: DatabaseKind, url: string, label: string): Place => {
 export const openDisposable = async (
   session: Session,
   label: string,
+  burden: Burden,
   onStatement?: (sql: string) => void,
 ): Promise<Disposable> => {
   const url = await urlOf(session)
   const first = await storeAt(url, {})
   const kind = first.name as DatabaseKind
   const place = placeOf(kind, url, label)
-  const database = await consented(session, first, url)
+  const database = await consented(session, first, url, burden)
   const store = await storeAt(place.url, place.place, onStatement)
   const remove = async (): Promise<void> => {
     try {

@@ -3,6 +3,8 @@ import { parseDuration } from '../config/duration.ts'
 import type { LoadedOutbox } from '../config/load-config.ts'
 import { ERROR_CODES, OutboxError } from '../core/errors.ts'
 import type { ListQuery } from '../core/inspection.ts'
+import { UNROUTED } from '../core/model/delivery.ts'
+import { hintFor } from '../core/model/unknown-names.ts'
 import { isUuid } from '../core/model/uuid.ts'
 import type { DeliveryView, EventDetail } from '../core/spi/index.ts'
 import type { Flag } from './command.ts'
@@ -42,6 +44,33 @@ export const durationFlag = (session: Session, flag: string): number | undefined
   if (text === undefined) return undefined
   const ms = parseDuration(text)
   return ms ?? session.refuse(`--${flag} must be a duration such as 10m, 24h or 7d, not "${text}"`)
+}
+
+/** The registry knows the destinations of all processes, not only those of this configuration. */
+export const outboxesWith = async (
+  session: Session,
+  destination: string,
+): Promise<readonly LoadedOutbox[]> => {
+  const known = new Set<string>()
+  const found: LoadedOutbox[] = []
+  for (const loaded of await session.outboxes()) {
+    const { destinations } = await loaded.host.registered()
+    for (const { name } of destinations) known.add(name)
+    if (destinations.some(({ name }) => name === destination)) found.push(loaded)
+  }
+  if (found.length > 0) return found
+  const hint = known.size === 0 ? '; no process has declared any yet' : hintFor(destination, known)
+  throw new OutboxError(ERROR_CODES.notFound, `there is no destination "${destination}"${hint}`)
+}
+
+/** Nothing was found: because nothing is there, or because there is no such destination? */
+export const requireDestination = async (session: Session): Promise<void> => {
+  const destination = session.text('destination')
+  if (destination === undefined || destination === UNROUTED) return
+  const isDeclared = (await session.outboxes()).some(({ host }) =>
+    host.declared().some(({ name }) => name === destination),
+  )
+  if (!isDeclared) await outboxesWith(session, destination)
 }
 
 const PAGE = 1_000

@@ -39,7 +39,7 @@ export const overview = (commands: readonly Command[], paint: Paint): string => 
   const codes = EXIT_MEANINGS.map(([code, meaning]) => entry(String(code), meaning, 5, String(code)))
   return [
     `${paint('bold', 'posthaste')} runs, shows and repairs transactional outboxes.`,
-    'Usage: posthaste COMMAND [OPTIONS]      posthaste help COMMAND explains one, with examples',
+    'Usage: posthaste COMMAND [OPTIONS]      posthaste help COMMAND explains one, with examples\n       posthaste --version',
     ...groups,
     `${paint('bold', 'Everywhere')}\n${flagLines(COMMON_FLAGS, paint)}`,
     `${paint('bold', 'Exit code')}\n${codes.join('\n')}`,

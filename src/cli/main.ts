@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The program `posthaste`: understands the arguments, runs one command, and ends with its exit code. */
+import { readFileSync } from 'node:fs'
 import { COMMANDS } from './commands/index.ts'
 import { EXIT } from './exit-codes.ts'
 import { describeFailure } from './failures.ts'
@@ -13,10 +14,17 @@ const { stdout, stderr } = process
 const streams: Streams = { stdout, stderr, environment: process.env }
 const paint = painter(wantsColour(stdout, process.env, process.argv.includes('--no-color')))
 
-/** The help that was asked for; null when something is to be done. */
+/** The same file from the sources and from the package. */
+const version = (): string => {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return `${(JSON.parse(text) as { readonly version: string }).version}\n`
+}
+
+/** The text that was asked for; null when something is to be done. */
 const helpFor = (args: readonly string[]): string | null => {
   const [first, ...others] = args
   if (args.length === 0 || first === '--help' || first === '-h') return overview(COMMANDS, paint)
+  if (first === '--version' || first === '-v') return version()
   if (first !== 'help') return null
   const words = others.filter((word) => !word.startsWith('-'))
   if (words.length === 0) return overview(COMMANDS, paint)

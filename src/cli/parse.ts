@@ -74,7 +74,14 @@ const explain = (error: unknown, flags: readonly Flag[], command: string): Usage
     const names = new Set(flags.map(({ name }) => `--${name}`))
     return new UsageError(`${command} does not know the flag ${unknown}${hintFor(unknown, names)}`, command)
   }
-  return new UsageError(message.split('. ')[0] ?? message, command)
+  // The value begins with a dash, and might be another flag.
+  const ambiguous = /^Option '(?:-\w, )?(--[^ ']+)[^']*' argument is ambiguous/.exec(message)?.[1]
+  if (ambiguous !== undefined)
+    return new UsageError(
+      `${ambiguous} needs a value; one that begins with - is written ${ambiguous}=-…`,
+      command,
+    )
+  return new UsageError((message.split(/\. |\n/)[0] ?? message).trim(), command)
 }
 
 /** Flags may stand before the command too; the words that name it are those without a dash. */

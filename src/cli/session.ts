@@ -3,6 +3,7 @@ import { hostname, userInfo } from 'node:os'
 import { type LoadedConfig, type LoadedOutbox, type LoadOptions, loadConfig } from '../config/load-config.ts'
 import type { Said } from '../config/settings.ts'
 import type { Act } from '../core/bulk.ts'
+import { placeOf } from '../core/store-place.ts'
 import { type Parsed, UsageError, type Values } from './parse.ts'
 import { type Column, type Paint, Progress, painter, tableLines, wantsColour } from './terminal.ts'
 
@@ -93,6 +94,9 @@ export class Session {
 
   // --------------------------------------------------------------------------------------- outboxes
 
+  /** For what makes tables: the file of a SQLite database is made too. Whoever looks must leave nothing behind. */
+  makesFiles = false
+
   async load(options: LoadOptions = {}, said: readonly Said[] = []): Promise<LoadedConfig> {
     const config = await loadConfig({
       environment: this.streams.environment,
@@ -104,6 +108,10 @@ export class Session {
       ...options,
     })
     this.#opened.push(...config.outboxes)
+    for (const { host } of config.outboxes) {
+      const place = placeOf(host.store)
+      if (place !== null) place.mustExist = !this.makesFiles
+    }
     return config
   }
 

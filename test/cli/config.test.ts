@@ -27,6 +27,7 @@ describe('a configuration', { timeout: 120_000 }, () => {
     expect(ended.json.outboxes[0]).toMatchObject({
       name: 'shop',
       store: 'sqlite',
+      database: { url: 'shop.db', from: 'code (createOutbox)' },
       processors: ['outbox-processor-shop-to-mailer', 'outbox-processor-shop-to-audit'],
     })
     expect(settingOf(ended, 'pollIntervalMs')).toEqual([1_000, 'default'])

@@ -20,6 +20,8 @@ describe('a database that may be thrown away', { timeout: 120_000 }, () => {
   it.each([
     [['prove', '--url', 'sqlite:scratch.db'], 'say so: --yes --database-is-disposable scratch.db'],
     [['prove', '--url', 'sqlite:scratch.db', '--yes'], 'say so: --yes'],
+    [['prove', '--url', 'sqlite:scratch.db'], 'as hard as it can and breaks what works on it, in tables'],
+    [['bench', '--url', 'sqlite:scratch.db'], 'as hard as it can, in tables of its own'],
     [['bench', '--url', 'sqlite:scratch.db', '--database-is-disposable', 'scratch.db'], 'say so: --yes'],
     [
       ['bench', '--url', 'sqlite:scratch.db', '--yes', '--database-is-disposable', 'shop'],

@@ -1,5 +1,8 @@
 /** The program around the commands: help, mistakes, closed pipes. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { ROOT } from '../../scripts/run.ts'
 import { COMMANDS } from '../../src/cli/commands/index.ts'
 import { createFolder, createShop } from './cli.ts'
 
@@ -11,6 +14,12 @@ describe('help', { timeout: 120_000 }, () => {
       expect(stdout.replaceAll(/\s+/g, ' ')).toContain(`${name} ${summary}`)
     expect(stdout).toContain('130')
     expect(stdout).not.toContain('\u001b')
+  })
+
+  it('has a version beside it', async () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
+    for (const flag of ['--version', '-v'])
+      expect(await createFolder().run([flag])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
   })
 
   it('explains each command with examples', async () => {
@@ -33,6 +42,12 @@ describe('mistakes', { timeout: 120_000 }, () => {
     [['dead', 'redirve'], 2, 'dead does not know "redirve"; there are: dead list'],
     [['status', '--wach'], 2, 'status does not know the flag --wach; did you mean "--watch"?'],
     [['why'], 2, 'why needs ID'],
+    [
+      ['events', 'list', '--limit', '-3'],
+      2,
+      '--limit needs a value; one that begins with - is written --limit=-…',
+    ],
+    [['worker', '--workers', 'abc'], 2, '--workers must be a whole number from 1 to 100, not "abc"'],
     [['status', 'now'], 2, 'status does not know what to do with "now"'],
     [['status'], 3, 'there is no posthaste.config.ts'],
     [['status', '--config', 'nowhere.ts'], 3, 'there is no configuration file'],

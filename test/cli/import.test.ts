@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import Database from 'libsql'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { createFolder, createShop, type Ended, type Folder } from './cli.ts'
+import { createFolder, createShop, type Ended, type Folder, SHOP } from './cli.ts'
 
 type Db = InstanceType<typeof Database>
 
@@ -89,6 +89,43 @@ describe('posthaste import', { timeout: 120_000 }, () => {
     const worked = await shop.run(['worker', '--once', '--log-level', 'silent', '--json'])
     // To the mailer, and to the audit.
     expect(worked.json).toMatchObject({ done: 14, dead: 0 })
+  })
+
+  it('names types that no destination hears, and moves them only when told so', async () => {
+    const shop = await createShop()
+    shop.write('shop.mjs', SHOP.replace("audit: { events: ['*'] }", "audit: { events: ['order.*'] }"))
+    expect((await shop.run(['migrate'])).code).toBe(0)
+    const db = new Database(join(shop.path, 'shop.db'))
+    onTestFinished(() => void db.close())
+    db.exec(HOME_MADE)
+    const insert = db.prepare("INSERT INTO messages (name, body, owner) VALUES (?, '{}', 'k')")
+    for (const name of ['order.placed', 'invoice.sent', 'Invoice.sent', 'invoice.sent']) insert.run(name)
+    const unheard = [
+      { type: 'invoice.sent', rows: 2 },
+      { type: 'Invoice.sent', rows: 1 },
+    ]
+    expect(await shop.run(['import', ...MAPPING, '--dry-run', '--json'])).toMatchObject({
+      code: 1,
+      json: { unheard },
+    })
+    const shown = await shop.run(['import', ...MAPPING, '--dry-run'])
+    expect(shown.stdout).toContain('no destination hears invoice.sent (2 rows), Invoice.sent (1 row)')
+    const refused = await shop.run(['import', ...MAPPING])
+    expect(refused.code).toBe(6)
+    expect(refused.stderr).toContain('no destination hears invoice.sent (2 rows)')
+    expect(left(db)).toBe(4)
+    const all = [...MAPPING, '--allow-unheard', '--json']
+    expect(await shop.run(['import', ...all, '--dry-run'])).toMatchObject({ code: 0, json: { unheard } })
+    expect(await shop.run(['import', ...all])).toMatchObject({ code: 0, json: { moved: 4, unheard } })
+  })
+
+  it('says that nobody can know who hears where no destination is declared', async () => {
+    const world = await createWorld(HOME_MADE)
+    fill(world.db, 1)
+    const shown = await world.import(...MAPPING, '--dry-run')
+    expect(shown.code).toBe(0)
+    expect(shown.stdout).toContain('no destination is known')
+    expect((await world.import(...MAPPING, '--json')).json).toMatchObject({ moved: 1, unheard: null })
   })
 
   it('is killed in the middle and goes on: nothing is lost, doubled or overtaken', async () => {

@@ -10,6 +10,7 @@ describe('learning', { timeout: 240_000 }, () => {
     const { json } = await shop.run(['guarantees', '--json'])
     expect(json.routes).toHaveLength(2)
     expect(json.routes[0].promises.join(' ')).toContain('At least once: up to 10 attempts')
+    expect(json.routes[0].promises.join(' ')).not.toContain('000 ms')
   })
 
   it('prints the catalogue, as AsyncAPI too', async () => {
@@ -39,6 +40,12 @@ export default { outboxes: { shop: outbox }, events: { placed, paid } }`,
       components: { messages: { 'order.placed.v1': { payload: { type: 'object', required: ['id'] } } } },
     })
     expect(document.operations['send-shop-audit'].messages).toHaveLength(2)
+  })
+
+  it('names the command that was called when the demo is asked for too little', async () => {
+    const { code, stderr } = await createFolder().run(['demo', '--events', '10'])
+    expect(code).toBe(2)
+    expect(stderr).toContain('See posthaste help demo')
   })
 
   it('shows a shop that breaks and loses nothing', async () => {

@@ -1,12 +1,14 @@
 /** Looking and repairing: every command on a small shop, with the built program. */
+import { readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { createShop, createShopWithDead, SHOP } from './cli.ts'
+import { createFolder, createShop, createShopWithDead, SHOP } from './cli.ts'
 
 const UNKNOWN = '019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e'
 
 describe('the commands', { timeout: 240_000 }, () => {
   it('carry a shop from its tables to its dead letters and back', async () => {
     const shop = await createShop()
+    shop.write('shop.db', '')
     const behind = await shop.run(['status'])
     expect(behind.code).toBe(4)
     expect(behind.stderr).toContain('posthaste migrate makes or updates the tables')
@@ -176,6 +178,40 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect(await shop.run(['dead', 'redrive'])).toMatchObject({ code: 2 })
     const paused = await shop.run(['pause', 'mailr'])
     expect(paused).toMatchObject({ code: 5 })
+    for (const list of ['events', 'dead']) {
+      expect(await shop.run([list, 'list', '--destination', 'mailer'])).toMatchObject({ code: 0 })
+      const listed = await shop.run([list, 'list', '--destination', 'nosuch'])
+      expect(listed).toMatchObject({ code: 5, stdout: '' })
+      expect(listed.stderr).toContain('there is no destination "nosuch"')
+    }
+  })
+
+  it('explain the run that took the place of the one that is named', async () => {
+    const shop = await createShopWithDead(1)
+    const { json } = await shop.run(['dead', 'list', '--json'])
+    const id = json.groups[0].sample
+    expect((await shop.run(['dead', 'redrive', id])).code).toBe(0)
+    const why = await shop.run(['why', id, '--json'])
+    expect(why.json.deliveries).toMatchObject([
+      { run: 1, status: 'discarded' },
+      { run: 2, status: 'pending' },
+    ])
+    const tried = await shop.run(['consume-one', '--destinations', 'mailer'])
+    expect(tried.code).toBe(1)
+    expect(tried.stdout).toContain(`event ${why.json.eventId}, to mailer`)
+    expect(tried.stdout).toContain('"ada" is no address')
+  })
+
+  it('make no file where there is none', async () => {
+    const folder = createFolder()
+    const looks = ['status', 'doctor', 'events', 'migrate --status', 'migrate --dry-run', 'import --dry-run']
+    for (const look of [...looks, `why ${UNKNOWN}`]) {
+      const ended = await folder.run([...look.split(' '), '--url', 'sqlite:nosuch.db'])
+      expect([look, ended.code]).toEqual([look, look === 'doctor' ? 1 : 4])
+      expect(ended.stdout + ended.stderr).toContain('there is no file nosuch.db')
+    }
+    expect(readdirSync(folder.path)).toEqual(['node_modules'])
+    expect((await folder.run(['migrate', '--url', 'sqlite:nosuch.db'])).code).toBe(0)
   })
 
   it('stop a bulk redrive between two steps, with nothing half done', async () => {

@@ -3,7 +3,7 @@ import { formatDuration } from '../../config/duration.ts'
 import { createOutbox } from '../../core/outbox.ts'
 import type { Store } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
-import { CONSENT_FLAGS, inTransaction, openDisposable, openStoreAt, unfinished } from '../disposable.ts'
+import { consentFlags, inTransaction, openDisposable, openStoreAt, unfinished } from '../disposable.ts'
 import { EXIT } from '../exit-codes.ts'
 import { Interrupted } from '../failures.ts'
 import type { Session } from '../session.ts'
@@ -234,17 +234,19 @@ const say = (
     session.say(
       `${name.padEnd(9)} ${session.paint('green', bar(ms, slowest))} ${`${ms} ms`.padStart(9)}  ${what}`,
     )
+  const title = (text: string): void => session.say(session.paint('bold', text))
+  title('Rate')
   rate('publish', publish)
   rate('drain', drain)
   session.say()
-  time('p50', publish.p50Ms, `a transaction with one event, ${concurrency} at once`)
-  time('p99', publish.p99Ms, '')
-  time(
-    'p50',
-    hot.arrival.p50Ms,
-    `from begin of the transaction to its arrival, one at a time (${hot.afterCommit.p50Ms} ms after the application heard of its commit)`,
-  )
-  time('p99', hot.arrival.p99Ms, `${count(hot.events, 'event')} (${hot.afterCommit.p99Ms} ms)`)
+  title(`Time of a transaction with one event, ${concurrency} at once`)
+  time('p50', publish.p50Ms, 'half of them took no longer')
+  time('p99', publish.p99Ms, '99 of 100 took no longer')
+  session.say()
+  title(`Hot path: from begin of the transaction to arrival, ${count(hot.events, 'event')}, one at a time`)
+  const after = (ms: number): string => `${ms} ms after the application heard of the commit`
+  time('p50', hot.arrival.p50Ms, after(hot.afterCommit.p50Ms))
+  time('p99', hot.arrival.p99Ms, after(hot.afterCommit.p99Ms))
 }
 
 export const bench: Command = {
@@ -264,7 +266,7 @@ export const bench: Command = {
     { name: 'seconds', value: 'N', about: 'of each phase, 1 to 60 (default 5)' },
     { name: 'concurrency', value: 'N', about: 'transactions at once while publishing, 1 to 200 (default 8)' },
     { name: 'payload-bytes', value: 'N', about: 'of each event, 0 to 100,000 (default 200)' },
-    ...CONSENT_FLAGS,
+    ...consentFlags('load'),
   ],
   examples: [
     [
@@ -285,7 +287,7 @@ export const bench: Command = {
     // From here on Ctrl-C ends where the tables can be removed.
     void session.signal
     let statements = 0
-    const disposable = await openDisposable(session, 'bench', () => {
+    const disposable = await openDisposable(session, 'bench', 'load', () => {
       statements += 1
     })
     const { store, database } = disposable

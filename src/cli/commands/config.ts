@@ -1,5 +1,7 @@
 import type { ResolvedSetting } from '../../config/apply.ts'
+import type { LoadedOutbox } from '../../config/load-config.ts'
 import { maskAddress, maskSecrets } from '../../core/model/mask-secrets.ts'
+import { placeOf } from '../../core/store-place.ts'
 import type { Command } from '../command.ts'
 import { clean } from '../text.ts'
 
@@ -11,6 +13,18 @@ const originText = ({ origin }: ResolvedSetting): string => {
 const valueText = ({ value }: ResolvedSetting): string => {
   if (value === null || value === undefined) return 'none'
   return Array.isArray(value) ? value.join(', ') || 'none' : String(value)
+}
+
+interface Meant {
+  readonly url: string
+  readonly from: string
+}
+
+/** Which database it is: by its address, or by what the store that the code made says of itself. */
+const databaseOf = ({ url, host }: LoadedOutbox): Meant | null => {
+  if (url !== null) return { url: maskSecrets(maskAddress(url.value)), from: url.from }
+  const place = placeOf(host.store)
+  return place === null ? null : { url: place.address, from: 'code (createOutbox)' }
 }
 
 const plain = ({ key, value, origin }: ResolvedSetting): Readonly<Record<string, unknown>> => ({
@@ -54,9 +68,11 @@ export const config: Command = {
     session.say(`file      ${clean(loaded.file ?? 'none')}`)
     if (!loaded.enabled) session.say('enabled   no: by subscription or enableOutbox')
     session.say()
-    for (const { name, host, url, settings, processors } of loaded.outboxes) {
+    for (const one of loaded.outboxes) {
+      const { name, host, settings, processors } = one
+      const database = databaseOf(one)
       print(`outbox ${name} (${host.store.name})`, shown(settings))
-      if (url !== null) session.say(`  database    ${clean(maskAddress(url.value))}  from ${url.from}`)
+      if (database !== null) session.say(`  database    ${clean(database.url)}  from ${clean(database.from)}`)
       for (const processor of processors) session.say(`  processor   ${clean(processor)}`)
       session.say()
     }
@@ -67,12 +83,12 @@ export const config: Command = {
       json: {
         file: loaded.file,
         enabled: loaded.enabled,
-        outboxes: loaded.outboxes.map(({ name, host, url, settings, processors }) => ({
-          name,
-          store: host.store.name,
-          database: url === null ? null : { url: maskSecrets(maskAddress(url.value)), from: url.from },
-          processors,
-          settings: settings.map(plain),
+        outboxes: loaded.outboxes.map((one) => ({
+          name: one.name,
+          store: one.host.store.name,
+          database: databaseOf(one),
+          processors: one.processors,
+          settings: one.settings.map(plain),
         })),
         worker: loaded.workerSettings.map(plain),
         unknownVariables: loaded.unknownVariables,

@@ -3,7 +3,7 @@ import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts
 import type { DeliveryView } from '../../core/spi/index.ts'
 import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command, Flag } from '../command.ts'
-import { ACT_FLAGS, collect, FILTER_FLAGS, filterOf, findEvent } from '../filters.ts'
+import { ACT_FLAGS, collect, FILTER_FLAGS, filterOf, findEvent, requireDestination } from '../filters.ts'
 import type { Session } from '../session.ts'
 import { agoText, plainDelivery, showNamed, timeText } from '../show.ts'
 import { clean, count } from '../text.ts'
@@ -41,6 +41,7 @@ export const deadList: Command = {
     }
     const sorted = groups.sort((a, b) => b.count - a.count)
     const dead = sorted.reduce((sum, group) => sum + group.count, 0)
+    if (dead === 0) await requireDestination(session)
     if (dead === 0) session.say(session.paint('green', 'nothing is dead'))
     else if (session.isOn('each'))
       session.table(all, [

@@ -35,6 +35,7 @@ export const demo: Command = {
     })
     const flags = [...(session.isOn('crash') ? ['--crash'] : []), ...(session.isJson ? ['--json'] : [])]
     const child = spawn(process.execPath, [PROGRAM, ...values, ...flags], {
+      env: { ...process.env, POSTHASTE_DEMO_CALLED: 'posthaste help demo' },
       stdio: ['inherit', session.isJson ? 'pipe' : 'inherit', 'inherit'],
     })
     const chunks: Buffer[] = []

@@ -1,26 +1,9 @@
-import type { LoadedOutbox } from '../../config/load-config.ts'
-import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
-import { hintFor } from '../../core/model/unknown-names.ts'
 import { paceOf } from '../bulk.ts'
 import type { Command } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
-import { ACT_FLAGS, durationFlag } from '../filters.ts'
+import { ACT_FLAGS, durationFlag, outboxesWith } from '../filters.ts'
 import type { Session } from '../session.ts'
 import { clean, deliveriesText } from '../text.ts'
-
-/** The registry knows the destinations of all processes, not only those of this configuration. */
-const outboxesWith = async (session: Session, destination: string): Promise<readonly LoadedOutbox[]> => {
-  const known = new Set<string>()
-  const found: LoadedOutbox[] = []
-  for (const loaded of await session.outboxes()) {
-    const { destinations } = await loaded.host.registered()
-    for (const { name } of destinations) known.add(name)
-    if (destinations.some(({ name }) => name === destination)) found.push(loaded)
-  }
-  if (found.length > 0) return found
-  const hint = known.size === 0 ? '; no process has declared any yet' : hintFor(destination, known)
-  throw new OutboxError(ERROR_CODES.notFound, `there is no destination "${destination}"${hint}`)
-}
 
 const setPaused = async (session: Session, paused: boolean) => {
   const name = session.operands[0] ?? ''

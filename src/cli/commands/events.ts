@@ -3,7 +3,7 @@ import type { DeliveryStatus } from '../../core/model/delivery.ts'
 import { DELIVERY_STATUS } from '../../core/model/delivery.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
 import type { Command } from '../command.ts'
-import { durationFlag, FILTER_FLAGS, filterOf } from '../filters.ts'
+import { durationFlag, FILTER_FLAGS, filterOf, requireDestination } from '../filters.ts'
 import type { Session } from '../session.ts'
 import { deliveryColumns, plainDelivery, showNamed, timeText } from '../show.ts'
 import { clean, jsonText } from '../text.ts'
@@ -78,6 +78,7 @@ export const eventsList: Command = {
         ...(after === undefined ? {} : { after }),
       })
       nexts[name] = page.next
+      if (page.deliveries.length === 0) await requireDestination(session)
       if (page.deliveries.length === 0) session.say(`${clean(name)}: nothing matches`)
       else session.table(page.deliveries, deliveryColumns(now))
       if (page.next !== null)

@@ -1,7 +1,8 @@
+import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import type { ResolvedDestination } from '../../core/options.ts'
 import type { Command } from '../command.ts'
-import { clean } from '../text.ts'
+import { clean, count } from '../text.ts'
 
 const DEAD_HEADS: Readonly<Record<ResolvedDestination['deadHead'], string>> = {
   skip: 'a dead event is put aside, and those behind it in its key go on: the order then has a gap',
@@ -10,7 +11,7 @@ const DEAD_HEADS: Readonly<Record<ResolvedDestination['deadHead'], string>> = {
 }
 
 const attemptsText = (attempts: number): string =>
-  attempts === Number.POSITIVE_INFINITY ? 'without end' : `up to ${attempts} attempts`
+  attempts === Number.POSITIVE_INFINITY ? 'without end' : `up to ${count(attempts, 'attempt')}`
 
 /** What really holds on this route, by how it is set up; nothing that only sounds good. */
 const promisesOf = ({ host }: LoadedOutbox, destination: ResolvedDestination): readonly string[] => {
@@ -18,8 +19,8 @@ const promisesOf = ({ host }: LoadedOutbox, destination: ResolvedDestination): r
   const { options, store } = host
   const timed =
     timeoutMs > 0
-      ? `A delivery that takes longer than ${timeoutMs} ms is aborted and tried again.`
-      : `A delivery may take as long as it needs, and is given up after ${options.hardDeadlineMs} ms.`
+      ? `A delivery that takes longer than ${formatDuration(timeoutMs)} is aborted and tried again.`
+      : `A delivery has no timeout of its own; what hangs for ${formatDuration(options.hardDeadlineMs)} is given up and tried again.`
   return [
     'Stored with your data or not at all; never sent before its commit is confirmed.',
     `At least once: ${attemptsText(retry.maxAttempts)}, then dead and visible. An outage of the place spends no attempts.`,

@@ -7,6 +7,7 @@ import { batchesOf, checker, type Moved, moveRows, sortOut } from '../import/mov
 import { asking, type Plan, planOf, TABLE } from '../import/plan.ts'
 import { SHAPES } from '../import/shapes.ts'
 import { countOf, listRows, readRows } from '../import/statements.ts'
+import { hearingOf, type IsHeard, type UnheardType, unheardTypes } from '../import/unheard.ts'
 import type { Session } from '../session.ts'
 import { timeText } from '../show.ts'
 import { clean, count } from '../text.ts'
@@ -137,11 +138,39 @@ const sayRefused = (session: Session, refused: Moved['refused']): void => {
   if (refused.length > NAMED) session.say(`… and ${count(refused.length - NAMED, 'more row')}`)
 }
 
+/** What is known of who hears the rows. */
+interface Hearing {
+  readonly isHeard: IsHeard | null
+  readonly unheard: readonly UnheardType[]
+}
+
+const NOBODY_KNOWN =
+  'no destination is known, neither here nor in the database, so nobody can say whether these events will be heard; with --config they are known'
+
+const unheardText = (unheard: readonly UnheardType[]): string => {
+  const named = unheard.slice(0, NAMED).map(({ type, rows }) => `${type} (${count(rows, 'row')})`)
+  const rest = unheard.length > NAMED ? ` and ${count(unheard.length - NAMED, 'more type')}` : ''
+  return `no destination hears ${named.join(', ')}${rest}`
+}
+
+const sayHearing = (session: Session, { isHeard, unheard }: Hearing): void => {
+  if (isHeard === null) session.say(session.paint('yellow', NOBODY_KNOWN))
+  if (unheard.length > 0)
+    session.say(
+      session.paint('yellow', `${clean(unheardText(unheard))}: such events are stored and sent nowhere`),
+    )
+}
+
+const plainHearing = ({ isHeard, unheard }: Hearing): Readonly<Record<string, unknown>> => ({
+  unheard: isHeard === null ? null : unheard.slice(0, NAMED),
+})
+
 const dryRun = async (
   session: Session,
   loaded: LoadedOutbox,
   plan: Plan,
   counts: Counts,
+  hearing: Hearing,
 ): Promise<Result> => {
   sayCounts(session, plan, counts)
   session.say()
@@ -159,10 +188,12 @@ const dryRun = async (
   }
   session.say()
   sayRefused(session, refused)
+  sayHearing(session, hearing)
   session.say(
     `${count(looked, 'row')} looked at: ${looked - refused.length} would be moved, ${refused.length} cannot become events; nothing was touched`,
   )
-  const isReady = refused.length === 0 && counts.inFlight === 0
+  const isHeard = hearing.unheard.length === 0 || session.isOn('allow-unheard')
+  const isReady = refused.length === 0 && counts.inFlight === 0 && isHeard
   return {
     exitCode: isReady ? EXIT.ok : EXIT.failed,
     json: {
@@ -174,16 +205,29 @@ const dryRun = async (
       moved: 0,
       invalid: refused.length,
       refused: refused.slice(0, NAMED),
+      ...plainHearing(hearing),
       sample,
     },
   }
 }
 
-const move = async (session: Session, loaded: LoadedOutbox, plan: Plan, counts: Counts): Promise<Result> => {
+const move = async (
+  session: Session,
+  loaded: LoadedOutbox,
+  plan: Plan,
+  counts: Counts,
+  hearing: Hearing,
+): Promise<Result> => {
   if (counts.inFlight > 0)
     throw new OutboxError(
       ERROR_CODES.conflict,
       `${count(counts.inFlight, 'row')} of ${plan.source} are in the hands of a worker, or of one that died. Stop the old workers and wait for what they have under way; what stays like this then is moved with --in-flight, and may have been sent already`,
+    )
+  const allowsUnheard = session.isOn('allow-unheard')
+  if (hearing.unheard.length > 0 && !allowsUnheard)
+    throw new OutboxError(
+      ERROR_CODES.conflict,
+      `${unheardText(hearing.unheard)}: such rows of ${plan.source} would be marked as done and sent nowhere. Nothing was moved; declare a destination for them, or move them all the same with --allow-unheard`,
     )
   const started = performance.now()
   const progress = session.progress('moved')
@@ -193,6 +237,7 @@ const move = async (session: Session, loaded: LoadedOutbox, plan: Plan, counts: 
       batchSize: session.whole('batch', 500, [1, 5_000]),
       skipInvalid: session.isOn('skip-invalid'),
       skipKnown: session.isOn('skip-known'),
+      isHeard: allowsUnheard ? null : hearing.isHeard,
       signal: session.signal,
       progress,
       total: counts.unfinished,
@@ -203,6 +248,7 @@ const move = async (session: Session, loaded: LoadedOutbox, plan: Plan, counts: 
   const after = await countsOf(session, loaded, plan)
   sayRefused(session, moved.refused)
   session.say(session.paint('green', `${count(moved.moved, 'row')} moved from ${clean(plan.source)}`))
+  sayHearing(session, hearing)
   if (moved.known > 0) session.say(`${count(moved.known, 'row')} were in the outbox already, and are marked`)
   if (after.unfinished > 0)
     session.say(session.paint('yellow', `${count(after.unfinished, 'unfinished row')} left there`))
@@ -219,6 +265,7 @@ const move = async (session: Session, loaded: LoadedOutbox, plan: Plan, counts: 
       batches: moved.batches,
       invalid: moved.refused.length,
       refused: moved.refused.slice(0, NAMED),
+      ...plainHearing(hearing),
       seconds: Math.round(performance.now() - started) / 1_000,
     },
   }
@@ -240,7 +287,7 @@ export const importRows: Command = {
       'more after it has changed over. Where the order of a key must hold across the change, stop the writers too: import, then start the new ones.',
     'An id that is a UUID stays the id of the event, so receivers that know it recognise it; other ids travel in the header imported-id. ' +
       'Attempts begin anew. A delay that is not over is kept where the row was never tried. Dead rows stay where they are, unless --dead. ' +
-      'What cannot become an event (no JSON, too large, a header that is none) stops the move with its row and reason, or stays behind with --skip-invalid.',
+      'What cannot become an event (no JSON, too large, a header that is none) stops the move with its row and reason, or stays behind with --skip-invalid. A type that no destination hears stops it too, unless --allow-unheard.',
     `Shapes for --from: ${Object.entries(SHAPES)
       .map(([name, { about }]) => `${name} (${about})`)
       .join('; ')}; ${TABLE} (any table, with the flags below, which also correct a shape).`,
@@ -277,6 +324,7 @@ export const importRows: Command = {
       name: 'skip-invalid',
       about: 'leave rows where they are that cannot become events; later ones of their keys go ahead',
     },
+    { name: 'allow-unheard', about: 'move rows too whose type no destination hears; they are sent nowhere' },
     { name: 'skip-known', about: 'mark rows as done whose event is here already' },
     {
       name: 'batch',
@@ -310,8 +358,9 @@ export const importRows: Command = {
       throw new OutboxError(ERROR_CODES.schemaBehind, 'the tables of this outbox are missing or too old')
     const plan = await planOf(session, loaded)
     const counts = await countsOf(session, loaded, plan)
-    return session.isOn('dry-run')
-      ? await dryRun(session, loaded, plan, counts)
-      : await move(session, loaded, plan, counts)
+    const isHeard = await hearingOf(loaded)
+    const unheard = await unheardTypes(loaded, plan, counts.unfinished, isHeard)
+    const run = session.isOn('dry-run') ? dryRun : move
+    return await run(session, loaded, plan, counts, { isHeard, unheard })
   },
 }

@@ -76,6 +76,7 @@ export const migrate: Command = {
   async run(session) {
     const modes = ['sql', 'status', 'dry-run'].filter((flag) => session.isOn(flag))
     if (modes.length > 1) session.refuse(`--${modes.join(' and --')} exclude each other`)
+    session.makesFiles = modes.length === 0
     const all = await session.outboxes()
     if (session.isOn('sql')) return printSql(session, all)
     if (modes.length === 1) return await look(session, all, session.isOn('dry-run'))

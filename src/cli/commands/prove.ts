@@ -5,7 +5,7 @@ import { formatDuration } from '../../config/duration.ts'
 import type { LoadOptions } from '../../config/load-config.ts'
 import type { Store } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
-import { CONSENT_FLAGS, type Disposable, inTransaction, openDisposable, unfinished } from '../disposable.ts'
+import { consentFlags, type Disposable, inTransaction, openDisposable, unfinished } from '../disposable.ts'
 import { EXIT } from '../exit-codes.ts'
 import { Interrupted } from '../failures.ts'
 import { judge, readEvidence, type Truth, type Verdict } from '../prove/judge.ts'
@@ -177,7 +177,7 @@ export const prove: Command = {
       value: 'NAME',
       about: 'send to this one of the configuration, not only to the ledger',
     },
-    ...CONSENT_FLAGS,
+    ...consentFlags('load and faults'),
   ],
   examples: [
     [
@@ -204,7 +204,7 @@ export const prove: Command = {
       session.refuse(`--minutes and --events-per-second ask for more than ${MOST_EVENTS} events together`)
     // From here on Ctrl-C ends where the tables can be removed.
     void session.signal
-    const disposable = await openDisposable(session, 'prove')
+    const disposable = await openDisposable(session, 'prove', 'load and faults')
     const folder = mkdtempSync(join(tmpdir(), 'posthaste-prove-'))
     let verdict: Verdict
     try {

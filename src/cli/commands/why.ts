@@ -168,7 +168,7 @@ export const why: Command = {
   operands: 'ID',
   counts: [1, 1],
   about: [
-    'ID is that of an event or of a delivery. Only the newest run of each destination is explained; events show has them all.',
+    'ID is that of an event or of a delivery. Only the newest run of each destination is explained, and the delivery that is named; events show has them all.',
   ],
   flags: [],
   examples: [['posthaste why 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', 'where is my event?']],
@@ -189,15 +189,18 @@ export const why: Command = {
       `${session.paint('bold', clean(type))} ${session.paint('cyan', id)}, stored ${agoText(detail.event.createdAtMs)}`,
     )
     const answers: object[] = []
-    for (const delivery of one === null ? newest : [one]) {
+    // What became of a run that another took the place of is what became of that one.
+    const later = newest.filter(({ destination, run }) => destination === one?.destination && run > one.run)
+    for (const delivery of one === null ? newest : [one, ...later]) {
       const reasons = await explain(facts, delivery)
-      const { destination, status } = delivery
+      const { destination, status, run } = delivery
+      const which = run > 1 ? `, run ${run}` : ''
       session.say()
       session.say(
-        `${session.paint('bold', clean(destinationText(destination)))}: ${session.paint(STATUS_COLOURS[status] ?? 'bold', status)}`,
+        `${session.paint('bold', clean(destinationText(destination)))}${which}: ${session.paint(STATUS_COLOURS[status] ?? 'bold', status)}`,
       )
       for (const reason of reasons) session.say(`  ${clean(reason)}`)
-      answers.push({ deliveryId: delivery.id, destination, status, reasons })
+      answers.push({ deliveryId: delivery.id, destination, run, status, reasons })
     }
     if (answers.length === 0) session.say('No destination hears of it: it is stored and sent nowhere.')
     return { json: { outbox: loaded.name, eventId: id, type, deliveries: answers } }

@@ -1,6 +1,8 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { ConfigError } from '../../config/errors.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import { type Said, saidByOption } from '../../config/settings.ts'
+import type { AttemptMessage } from '../../core/runtime/channels.ts'
 import { SILENT_LOGGER } from '../../core/runtime/logger.ts'
 import type { Logger } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
@@ -10,7 +12,7 @@ import { clean } from '../text.ts'
 import { workerLogger } from '../worker/log.ts'
 import { WorkerMetrics } from '../worker/metrics.ts'
 import { answerMetrics } from '../worker/metrics-channel.ts'
-import { deliverOnce } from '../worker/once.ts'
+import { deliverOnce, type Pass } from '../worker/once.ts'
 import { runSingle } from '../worker/single.ts'
 import { Supervisor } from '../worker/supervisor.ts'
 
@@ -27,6 +29,17 @@ const saidOf = (session: Session): readonly Said[] =>
     const text = session.text(flag)
     return text === undefined ? [] : [saidByOption(setting, `--${flag}`, text)]
   })
+
+const LEVELS = ['debug', 'info', 'warn', 'error', 'silent']
+
+/** A bad flag is a slip of whoever typed it; the same value in a file is a configuration that cannot work. */
+const checkFlags = (session: Session): void => {
+  session.whole('workers', 1, [1, 100])
+  session.whole('health-port', 0, [0, 65_535])
+  const level = session.text('log-level') ?? 'info'
+  if (!LEVELS.includes(level))
+    session.refuse(`--log-level must be one of ${LEVELS.join(', ')}, not "${level}"`)
+}
 
 const requireWork = ({ enabled, file, outboxes }: LoadedConfig): void => {
   if (!enabled)
@@ -61,6 +74,7 @@ const loadForWork = async (
     isEnabled: (level) => logger.isEnabled?.(level) ?? true,
     log: (...line) => logger.log(...line),
   }
+  session.makesFiles = true
   const config = await session.load(
     {
       under: (given, loaded) => ({
@@ -177,7 +191,11 @@ export const worker: Command = {
     { name: 'workers', value: 'N', about: 'processes under a supervisor, 1 to 100 (default 1)' },
     { name: 'destinations', value: 'A,B', about: 'only these; others wait for a process that serves them' },
     { name: 'once', about: 'deliver what is due now, and end; for cron' },
-    { name: 'limit', value: 'N', about: 'with --once: attempt at most N deliveries' },
+    {
+      name: 'limit',
+      value: 'N',
+      about: 'attempt at most N deliveries that are due now, and end; means --once',
+    },
     { name: 'health-port', value: 'PORT', about: 'health and metrics endpoints; 0 lets the system choose' },
     { name: 'health-host', value: 'HOST', about: 'where they listen (default 127.0.0.1)' },
     { name: 'log-level', value: 'LEVEL', about: 'debug, info, warn, error or silent (default info)' },
@@ -193,6 +211,7 @@ export const worker: Command = {
     const limit = session.text('limit') === undefined ? null : session.whole('limit', 1, [1, 1_000_000])
     if (isOnce && session.text('workers') !== undefined)
       session.refuse('--once and --workers exclude each other')
+    checkFlags(session)
     const { signal } = session
     const metrics = new WorkerMetrics((indexOf(session) ?? 0) === 0)
     const [config, logger] = await loadForWork(session, false, isOnce ? null : metrics)
@@ -206,6 +225,35 @@ export const worker: Command = {
       ? await supervise(session, config, logger)
       : await work(session, config, logger, metrics)
   },
+}
+
+interface Tried {
+  readonly eventId: string
+  readonly destination: string
+  /** Null when it was delivered. */
+  readonly error: string | null
+}
+
+/** Heard from whatever build of the package the configuration has loaded; the text of the error is in the database. */
+const tryOne = async (
+  { outboxes }: LoadedConfig,
+  signal: AbortSignal,
+): Promise<{ readonly pass: Pass; readonly tried: Tried | null }> => {
+  const heard: AttemptMessage[] = []
+  const hear = (message: unknown): void => void heard.push(message as AttemptMessage)
+  subscribe('posthaste:attempt', hear)
+  const pass = await deliverOnce(outboxes, 1, signal).finally(() => unsubscribe('posthaste:attempt', hear))
+  const last = heard.at(-1)
+  const one = last?.deliveries[0]
+  if (last === undefined || one === undefined) return { pass, tried: null }
+  const named = { eventId: one.eventId, destination: last.destination }
+  if (one.verdict === 'done') return { pass, tried: { ...named, error: null } }
+  for (const { outbox } of outboxes) {
+    const detail = await outbox.inspect.event(one.eventId)
+    const error = detail?.deliveries.find(({ id }) => id === one.id)?.lastError
+    if (error != null) return { pass, tried: { ...named, error } }
+  }
+  return { pass, tried: { ...named, error: one.code ?? 'its destination cannot be reached' } }
 }
 
 export const consumeOne: Command = {
@@ -223,7 +271,7 @@ export const consumeOne: Command = {
     const { signal } = session
     const [config] = await loadForWork(session, true, null)
     requireWork(config)
-    const pass = await deliverOnce(config.outboxes, 1, signal)
+    const { pass, tried } = await tryOne(config, signal)
     const idle = pass.claimed === 0
     const said = idle
       ? 'nothing is due'
@@ -233,6 +281,8 @@ export const consumeOne: Command = {
           ? 'failed: dead'
           : 'failed: retried later'
     session.say(said)
-    return { exitCode: idle || pass.done > 0 ? EXIT.ok : EXIT.failed, json: { idle, ...pass } }
+    if (tried !== null) session.say(`  event ${tried.eventId}, to ${clean(tried.destination)}`)
+    if (tried !== null && tried.error !== null) session.say(`  ${session.paint('red', clean(tried.error))}`)
+    return { exitCode: idle || pass.done > 0 ? EXIT.ok : EXIT.failed, json: { idle, ...pass, ...tried } }
   },
 }

@@ -11,6 +11,8 @@ const LAG_MS = 60_000
 /** Between the two looks that make a trend. */
 const TREND_MS = 1_000
 
+const waitingText = (amount: number): string => `${deliveriesText(amount)} ${amount === 1 ? 'waits' : 'wait'}`
+
 const waiting = ({ counts }: OutboxOverview['destinations'][number]): number =>
   counts.pending + counts.retry + counts.held
 
@@ -32,7 +34,7 @@ const checkWorkers = ({ workers, destinations }: OutboxOverview): Finding => {
   if (alive.length > 0)
     return ok('worker alive', `${alive.length}: ${alive.map(({ name }) => name).join(', ')}`)
   const backlog = destinations.reduce((sum, one) => sum + waiting(one), 0)
-  const text = `no worker is alive, and ${deliveriesText(backlog)} wait`
+  const text = `no worker is alive, and ${waitingText(backlog)}`
   return backlog > 0
     ? problem('worker alive', text, 'start one: posthaste worker')
     : warning('worker alive', 'no worker is alive', 'start one: posthaste worker')
@@ -44,7 +46,7 @@ const checkServed = ({ destinations }: OutboxOverview): readonly Finding[] =>
     const left = waiting(one)
     // Without any worker that is said already.
     if (state === 'serving' || left === 0 || destination === UNROUTED) return []
-    const text = `"${destination}" is ${state}, and ${deliveriesText(left)} wait`
+    const text = `"${destination}" is ${state}, and ${waitingText(left)}`
     return state === 'paused'
       ? [warning('destination served', text, `posthaste resume ${destination}`)]
       : [problem('destination served', text, `posthaste worker --destinations ${destination}`)]
@@ -79,7 +81,7 @@ const checkDead = ({ destinations }: OutboxOverview): readonly Finding[] =>
       : [
           warning(
             'dead letters',
-            `${deliveriesText(counts.dead)} to "${destination}" are dead`,
+            `${deliveriesText(counts.dead)} to "${destination}" ${counts.dead === 1 ? 'is' : 'are'} dead`,
             'posthaste dead list',
           ),
         ],
@@ -91,7 +93,7 @@ const checkTrend = (before: OutboxOverview, after: OutboxOverview): readonly Fin
     const then = before.destinations.find((one) => one.destination === destination)
     const growth = then === undefined ? 0 : waiting(now) - waiting(then)
     if (oldestLagMs === null || oldestLagMs < LAG_MS || state !== 'serving') return []
-    const text = `"${destination}" lags ${formatDuration(oldestLagMs)}, ${deliveriesText(waiting(now))} wait, and they ${growth > 0 ? 'grow' : 'do not grow'}`
+    const text = `"${destination}" lags ${formatDuration(oldestLagMs)}, ${waitingText(waiting(now))}, and the backlog ${growth > 0 ? 'grows' : 'does not grow'}`
     const remedy =
       'add workers or concurrency, or look at posthaste dead list and the log of its worker: the place may be unreachable'
     return [growth > 0 ? problem('backlog', text, remedy) : warning('backlog', text, remedy)]

@@ -51,7 +51,7 @@ const contentOf = (value: unknown, { kind }: Column): string | Uint8Array | null
   return kind === 'bytes' ? Buffer.from(String(value), 'hex') : String(value)
 }
 
-const textOf = (value: unknown, column: Column, what: string): string | null => {
+export const textOf = (value: unknown, column: Column, what: string): string | null => {
   const content = contentOf(value, column)
   return content instanceof Uint8Array ? decoded(content, what) : content
 }

@@ -26,6 +26,7 @@ import {
   type Sql,
   unfinishedOf,
 } from './statements.ts'
+import type { IsHeard } from './unheard.ts'
 
 /** So many ids are read at once; their order is found once for all of them. */
 const LISTED = 20_000
@@ -50,6 +51,8 @@ export interface MoveOptions {
   readonly batchSize: number
   readonly skipInvalid: boolean
   readonly skipKnown: boolean
+  /** Null when rows that nobody hears are moved too, or nobody knows who hears. */
+  readonly isHeard: IsHeard | null
   readonly signal: AbortSignal
   readonly progress: Progress
   readonly total: number
@@ -206,6 +209,7 @@ class Mover {
       if (new Set(rows.map(({ id }) => id.text)).size < rows.length) throw this.#notUnique()
       const { good, bad } = sortOut(rows, this.#plan, this.#problemOf)
       this.#judge(bad)
+      this.#judgeTypes(good)
       if (good.length === 0) return { stored: 0, known: 0, bad }
       const drafts = good.flatMap(({ draft }) => (there.has(draft.id ?? '') ? [] : [draft]))
       const stored = await countStored(() => publisher.publishMany(tx, drafts)).catch((error: unknown) => {
@@ -251,6 +255,16 @@ class Mover {
       )
     if (this.#left.size + bad.length > REFUSED_MOST)
       throw conflict(`more than ${count(REFUSED_MOST, 'row')} cannot become events; is the mapping right?`)
+  }
+
+  /** They were all heard when it began; the application may have written others since. */
+  #judgeTypes(good: readonly Checked[]): void {
+    const { isHeard } = this.#options
+    const unheard = isHeard === null ? undefined : good.find(({ draft }) => !isHeard(String(draft.type)))
+    if (unheard !== undefined)
+      throw conflict(
+        `no destination hears "${unheard.draft.type}", the type of row ${unheard.row.id.text} of ${this.#plan.source}. Nothing of its batch was moved; declare one, or move such rows with --allow-unheard`,
+      )
   }
 
   #locked(cause: unknown): OutboxError {

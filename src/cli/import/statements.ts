@@ -212,6 +212,23 @@ export const countOf = async (sql: Sql, reading: Reading, condition: Condition):
   return numberOf(rows?.[0]?.n)
 }
 
+/** The unfinished rows of each type; the types as they are read, and as many as the table has. */
+export const countByType = async (
+  sql: Sql,
+  reading: Reading,
+  type: Column,
+): Promise<readonly { readonly value: unknown; readonly rows: number }[]> => {
+  const text = new Text(reading.kind)
+  const where = `${text.where(reading.pending)}${text.except(reading.exceptTypes)}`
+  // On MySQL most collations would take types for one that differ in case.
+  const group = reading.kind === 'mysql' ? `HEX(${text.name(type.name)})` : text.read(type)
+  const rows = await sql.run(
+    `SELECT MIN(${text.read(type)}) AS type, COUNT(*) AS n FROM ${tableText(reading.kind, reading.table)} WHERE ${where} GROUP BY ${group}`,
+    text.params,
+  )
+  return (rows ?? []).map((row) => ({ value: row.type, rows: numberOf(row.n) }))
+}
+
 const ALIAS = 'source_row'
 
 /** Of the table: a bare name would mean what is read under that name, which is text, and 10 comes before 9. */

@@ -15,6 +15,7 @@ import type {
   StoreCapabilities,
   StoreContext,
 } from '../../core/spi/index.ts'
+import { attachPlace, serverAddress } from '../../core/store-place.ts'
 import type { Tables } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor } from '../sql/sql-executor.ts'
@@ -73,6 +74,8 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     const database = new MysqlDatabase(options)
     const tables = mysqlTables(options.prefix)
     const newId = lazyIds(database)
+    const { source } = options
+    attachPlace(this, serverAddress('mysql', 'pool' in source ? source.settings : { ...source }))
     this.#database = database
     this.#tables = tables
     this.#newId = newId

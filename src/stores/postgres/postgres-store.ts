@@ -15,6 +15,7 @@ import type {
   StoreContext,
   Wakeup,
 } from '../../core/spi/index.ts'
+import { attachPlace, serverAddress } from '../../core/store-place.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
 import { PostgresDatabase } from './database.ts'
@@ -60,6 +61,12 @@ const EMBEDDED: StoreCapabilities = Object.freeze({
   parallelSettles: 1,
 })
 
+/** A pool of the package pg keeps what it was made with. */
+const addressOf = ({ source }: ResolvedPostgresOptions): string => {
+  const settings = 'pool' in source ? (source.pool as { readonly options?: object }).options : source
+  return serverAddress('postgres', { ...settings })
+}
+
 export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   readonly name = 'postgres'
   readonly capabilities: StoreCapabilities
@@ -79,6 +86,7 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
     const database = new PostgresDatabase(options)
     const tables = postgresTables(options.schema, options.prefix)
     const isEmbedded = 'pool' in options.source && options.source.pool.embedded === true
+    attachPlace(this, isEmbedded ? 'PGlite, in this process' : addressOf(options))
     this.capabilities = isEmbedded ? EMBEDDED : CAPABILITIES
     this.#database = database
     this.#tables = tables

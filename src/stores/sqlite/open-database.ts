@@ -58,6 +58,15 @@ export const realPath = (file: string): string => {
   return existsSync(path) ? realpathSync(path) : join(realpathSync(folder), basename(path))
 }
 
+/** For whoever only looks: opening would make it. */
+export const requireFile = ({ source }: ResolvedSqliteOptions): void => {
+  if (!('file' in source) || isMemory(source.file) || existsSync(pathOf(source.file))) return
+  throw new StoreError(
+    ERROR_CODES.storeUnavailable,
+    `there is no file ${source.file}; posthaste migrate makes it, with its tables`,
+  )
+}
+
 const pause = ({ runtime }: StoreContext): Promise<void> =>
   new Promise((wake) => runtime.schedule(5 + 10 * runtime.random(), wake))
 

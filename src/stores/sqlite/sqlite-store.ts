@@ -15,11 +15,13 @@ import type {
   StoreCapabilities,
   StoreContext,
 } from '../../core/spi/index.ts'
+import { attachPlace, type StorePlaceInfo } from '../../core/store-place.ts'
 import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
 import { SqliteDatabase } from './database.ts'
+import { requireFile } from './open-database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
 import { schemaRole } from './schema.ts'
 import * as activating from './statements/activate.ts'
@@ -63,8 +65,11 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   readonly maintenance: Maintenance
   readonly #database: SqliteDatabase
   readonly #tables: Tables
+  readonly #place: StorePlaceInfo
 
   constructor(options: ResolvedSqliteOptions) {
+    const { source } = options
+    this.#place = attachPlace(this, 'file' in source ? source.file : 'the open database that the code gave')
     const database = new SqliteDatabase(options)
     const tables = tablesOf(options.prefix)
     this.#database = database
@@ -79,8 +84,9 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     this.maintenance = maintenanceRole(database, tables)
   }
 
-  open(context: StoreContext): Promise<void> {
-    return this.#database.open(context)
+  async open(context: StoreContext): Promise<void> {
+    if (this.#place.mustExist) requireFile(this.#database.options)
+    await this.#database.open(context)
   }
 
   close(): Promise<void> {
