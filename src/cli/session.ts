@@ -3,7 +3,7 @@ import { hostname, userInfo } from 'node:os'
 import { type LoadedConfig, type LoadedOutbox, type LoadOptions, loadConfig } from '../config/load-config.ts'
 import type { Said } from '../config/settings.ts'
 import type { Act } from '../core/bulk.ts'
-import { placeOf } from '../core/store-place.ts'
+import { placeOf } from '../core/model/store-place.ts'
 import { type Parsed, UsageError, type Values } from './parse.ts'
 import { type Column, type Paint, Progress, painter, tableLines, wantsColour } from './terminal.ts'
 

@@ -1,7 +1,7 @@
 import type { ResolvedSetting } from '../../config/apply.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { maskAddress, maskSecrets } from '../../core/model/mask-secrets.ts'
-import { placeOf } from '../../core/store-place.ts'
+import { placeOf } from '../../core/model/store-place.ts'
 import type { Command } from '../command.ts'
 import { clean } from '../text.ts'
 

@@ -1,5 +1,6 @@
 /** The store on MySQL and MariaDB: every role. The SQL is in `statements/`. */
 import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
+import { attachPlace, serverAddress } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,
@@ -15,7 +16,6 @@ import type {
   StoreCapabilities,
   StoreContext,
 } from '../../core/spi/index.ts'
-import { attachPlace, serverAddress } from '../../core/store-place.ts'
 import type { Tables } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor } from '../sql/sql-executor.ts'

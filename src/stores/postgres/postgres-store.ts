@@ -1,4 +1,6 @@
 /** The store on PostgreSQL: every role, each method one transaction. The SQL is in `statements/`. */
+
+import { attachPlace, serverAddress } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,
@@ -15,7 +17,6 @@ import type {
   StoreContext,
   Wakeup,
 } from '../../core/spi/index.ts'
-import { attachPlace, serverAddress } from '../../core/store-place.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
 import { PostgresDatabase } from './database.ts'

@@ -1,6 +1,7 @@
 /** The store on SQLite: every role, each method one transaction. The SQL is in `statements/`. */
 
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import { attachPlace, type StorePlaceInfo } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,
@@ -15,7 +16,6 @@ import type {
   StoreCapabilities,
   StoreContext,
 } from '../../core/spi/index.ts'
-import { attachPlace, type StorePlaceInfo } from '../../core/store-place.ts'
 import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'

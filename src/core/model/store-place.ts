@@ -2,7 +2,7 @@
  * Where a store keeps its tables, as far as it knows without asking; behind a registered symbol, because the application
  * may have loaded the other build of this package. For the command line alone.
  */
-import { maskAddress, maskSecrets } from './model/mask-secrets.ts'
+import { maskAddress, maskSecrets } from './mask-secrets.ts'
 
 export interface StorePlaceInfo {
   /** For people, without secrets: a path, or host and database. */
