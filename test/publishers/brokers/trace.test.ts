@@ -16,7 +16,8 @@ import { untilThere } from '../received.ts'
 let address: KafkaAddress
 let world: TracedWorld
 beforeAll(async () => {
-  address = addressOf(await startService('kafka@publishers'))
+  // Not the one that other tests kill.
+  address = addressOf(await startService('kafka@others'))
   world = registerTracing()
 })
 afterAll(() => world.close())
