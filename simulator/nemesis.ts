@@ -129,10 +129,9 @@ export class Nemesis {
         ? nemesis.between(-most, most)
         : before + nemesis.between(0, most)
       world.clockWentBack ||= world.databaseOffsetMs < before
-      // Whoever leased before the step sends for no longer than its lease; what it sent last may stall on its way.
-      const { hardDeadlineMs } = plan.settings
+      // Whoever leased before the step counts on it for no longer than its lease.
       if (world.databaseOffsetMs > before)
-        world.rightsDoubtfulUntil = world.now + 2.5 * Math.max(laneLeaseMs, hotLeaseMs, hardDeadlineMs)
+        world.rightsDoubtfulUntil = world.now + Math.max(laneLeaseMs, hotLeaseMs)
       world.note('database', `*sets its clock to ${Math.round(world.databaseOffsetMs)} ms off`)
     }
     if (this.#happens('sinkOutage'))
