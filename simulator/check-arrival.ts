@@ -43,7 +43,6 @@ const judgeHistory = (world: World, ledger: Ledger, destination: string, fact: F
 
 const judgeOrder = (world: World, ledger: Ledger, destination: string, fact: Fact): void => {
   if (ledger.runs(fact.n, destination)[0]?.reconciled === true) return
-  if (world.clockWentBack || world.now < world.rightsDoubtfulUntil) return
   for (const earlier of world.truth.byKey.get(fact.key as string) ?? []) {
     if (earlier === fact || !isBefore(world, ledger, destination, earlier, fact)) continue
     const why = whyInTheWay(world, ledger, destination, earlier)

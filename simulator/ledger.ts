@@ -112,10 +112,11 @@ export class Ledger {
     const journey = `${n} ${destination}`
     const runs = this.#byJourney.get(journey)
     // Also when cleanup has removed it meanwhile: it stays behind the reconciler, which would take it for missed.
-    // Of what an operator added nothing is remembered when it is cleaned up, so he may do it again.
-    const twice = runs?.some(
-      (other) => other.eventId === eventId && other.run === run && !(other.backfilled && other.removed),
-    )
+    // Of what is older than the destination nothing is remembered when it is cleaned up, whether an operator added it or it
+    // waited for its routes until the destination was there; so an operator may add it again.
+    const forgotten = (other: RowHistory): boolean =>
+      other.removed && (other.backfilled || statement === BACKFILL)
+    const twice = runs?.some((other) => other.eventId === eventId && other.run === run && !forgotten(other))
     if (twice)
       world.violate('7 finished is final', `run ${run} of e${n} for ${destination} exists twice`, [n])
     if (statement === BACKFILL) this.#judgeBackfill(n, destination)

@@ -2,6 +2,7 @@
 import type { DeliveryRow } from '../src/stores/memory/rows.ts'
 import { Boot } from './boot.ts'
 import type { Ledger } from './ledger.ts'
+import { operatorsDesk } from './network.ts'
 import { type Fault, MOST_TUNED, type ProcessPlan } from './plan.ts'
 import type { Random } from './random.ts'
 import type { Sinks } from './sinks.ts'
@@ -129,9 +130,6 @@ export class Nemesis {
         ? nemesis.between(-most, most)
         : before + nemesis.between(0, most)
       world.clockWentBack ||= world.databaseOffsetMs < before
-      // Whoever leased before the step counts on it for no longer than its lease.
-      if (world.databaseOffsetMs > before)
-        world.rightsDoubtfulUntil = world.now + Math.max(laneLeaseMs, hotLeaseMs)
       world.note('database', `*sets its clock to ${Math.round(world.databaseOffsetMs)} ms off`)
     }
     if (this.#happens('sinkOutage'))
@@ -234,7 +232,8 @@ export class Nemesis {
     this.#world.note('operator', `*asks for ${what} through ${desk.name}`)
     const asked = { desk }
     this.#asked.add(asked)
-    act()
+    operatorsDesk
+      .run(true, act)
       .then(
         (result) => this.#world.note('operator', `${what}: ${JSON.stringify(result)}`),
         (error: unknown) => this.#world.note('operator', `${what} failed: ${String(error)}`),

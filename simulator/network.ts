@@ -3,6 +3,7 @@
  * so calls overlap and answers are old. Calls and answers get lost; then the caller hears of a transient error and
  * cannot know which of the two it was.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { ERROR_CODES, StoreError } from '../src/core/errors.ts'
 import type { ReadRequest, ReadResult } from '../src/core/spi/index.ts'
 import type { Boot } from './boot.ts'
@@ -11,6 +12,9 @@ import type { World } from './world.ts'
 
 /** Statements that only look take no locks that anybody could wait for. */
 const LOOKS = /^(?:queue\.read|lanes\.survey|registry\.(?:load|find)|inspection\.)/
+
+/** What an operator asks for is answered to him: those who deliver in the same process do not hear of it. */
+export const operatorsDesk = new AsyncLocalStorage<true>()
 
 /** Two statements waited for each other, and the database ended this one. */
 const deadlock = (what: string): StoreError =>
@@ -28,11 +32,12 @@ export const hop = <T>(world: World, boot: Boot, name: string, work: () => Promi
     const replyLost = !requestLost && world.strikes('replyLost', network)
     const slow = world.strikes('slowCall', network) ? longTime(world) : [0, 0]
     const survivesCrash = network.chance(0.5)
+    const isDelivering = operatorsDesk.getStore() === undefined
     const fail = (): void => {
       scheduler.after(network.between(10, 600), () => reject(unreachable(name)), boot)
     }
     const land = (value: T): void => {
-      if (name === 'registry.load') boot.learnRegistry(value as object)
+      if (name === 'registry.load' && isDelivering) boot.learnRegistry(value as object)
       resolve(value)
     }
     const arrive = (): void => {

@@ -50,8 +50,6 @@ export class World {
   databaseOffsetMs = 0
   /** From then on keys have no order: what was stored before looks like the future for a while. */
   clockWentBack = false
-  /** Until then keys have no order: a clock set ahead ends leases that their holders still count on. */
-  rightsDoubtfulUntil = 0
   violation: Violation | null = null
 
   constructor(plan: Plan, defect: Defect | null) {

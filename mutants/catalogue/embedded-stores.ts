@@ -79,6 +79,14 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
     hunters: [suite('lanes')],
   },
   {
+    name: 'sqlite-fences-who-renewed',
+    file: at('lanes'),
+    find: '(id, CAST(expires_at AS TEXT)) IN (SELECT value->>0, value->>1 FROM json_each(?))',
+    replace: 'id IN (SELECT value->>0 FROM json_each(?))',
+    breaks: 'only who has renewed nothing since it was seen is silent',
+    hunters: [suite('lanes')],
+  },
+  {
     name: 'sqlite-registration-lifts-the-fence',
     file: at('lanes'),
     find: 'DO UPDATE SET expires_at = excluded.expires_at WHERE fenced = 0',

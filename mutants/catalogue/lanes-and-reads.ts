@@ -2,15 +2,34 @@
 import type { Mutant } from '../mutant.ts'
 
 const LANES = 'src/core/flow/lanes.ts'
+const WATCH = 'src/core/flow/lease-watch.ts'
 const POLLER = 'src/core/flow/poller.ts'
 const ADMISSION = 'src/core/flow/admission.ts'
 const FLOW = 'src/core/flow/destination-flow.ts'
 
 const LANES_TEST = 'src/core/flow/lanes.test.ts'
+const WATCH_TEST = 'src/core/flow/lease-watch.test.ts'
 const POLLER_TEST = 'src/core/flow/poller.test.ts'
 const ADMISSION_TEST = 'src/core/flow/admission.test.ts'
 
 export const LANES_AND_READS: readonly Mutant[] = [
+  {
+    name: 'silence-by-the-clock-of-the-database',
+    file: WATCH,
+    find: '(seen) => this.#endsAt(seen) <= now',
+    replace: '(seen) => seen.lease.expired',
+    breaks:
+      'a lease on which its holder still counts is not taken over, whatever the clock of the database says',
+    hunters: [WATCH_TEST, 'simulator'],
+  },
+  {
+    name: 'silence-outlives-a-renewal',
+    file: WATCH,
+    find: 'before?.lease.stamp === lease.stamp ? before.since : now',
+    replace: 'before?.since ?? now',
+    breaks: 'silence counts from the last renewal',
+    hunters: [WATCH_TEST, 'simulator'],
+  },
   {
     name: 'lane-given-up-while-busy',
     file: LANES,

@@ -23,10 +23,18 @@ export const NETWORK_STORES: readonly Mutant[] = [
   {
     name: 'postgres-fence-does-not-wait',
     file: postgres('lanes'),
-    find: 'AND expires_at <= ${NOW} ORDER BY id FOR UPDATE',
-    replace: 'AND expires_at <= ${NOW} ORDER BY id',
+    find: 'ORDER BY w.id FOR UPDATE OF w',
+    replace: 'ORDER BY w.id',
     breaks: 'a fence waits for a settle that is under way',
     hunters: [CONCURRENCY],
+  },
+  {
+    name: 'postgres-fences-who-renewed',
+    file: postgres('lanes'),
+    find: ' AND ${STAMP} = s.stamp',
+    replace: '',
+    breaks: 'only who has renewed nothing since it was seen is silent',
+    hunters: [suite('lanes')],
   },
   {
     name: 'postgres-token-check-dropped',
@@ -172,6 +180,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
       '(SELECT f.event_id::text FROM ${t.dedup} AS f WHERE f.idempotency_key = k.ik LIMIT 1) AS winner',
     breaks: 'an idempotency key belongs to its type',
     hunters: [suite('idempotency')],
+  },
+  {
+    name: 'mysql-fences-who-renewed',
+    file: mysql('lanes'),
+    find: " AND (id, ${STAMP}) IN (${pairs.join(', ')})",
+    replace: '',
+    breaks: 'only who has renewed nothing since it was seen is silent',
+    hunters: [mysqlSuite('lanes')],
   },
   {
     name: 'mysql-worker-not-locked',

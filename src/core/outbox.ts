@@ -11,6 +11,7 @@ import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
 import { type Detached, Engine, type EngineParts } from './flow/engine.ts'
 import { failureReporter } from './flow/failure-reporter.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
+import { LeaseWatch } from './flow/lease-watch.ts'
 import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
 import { WakeUps } from './flow/wake-ups.ts'
@@ -35,6 +36,7 @@ import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
 
 const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
+const PROCESS_ONCE_NAMES: ReadonlySet<string> = new Set(['signal'])
 const FLUSH_NAMES: ReadonlySet<string> = new Set(['timeoutMs'])
 const FETCH_NAMES: ReadonlySet<string> = new Set(['destination', 'limit'])
 
@@ -106,10 +108,12 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#rounds = new Rounds({
       store: this.#store as Store,
       runtime: this.#runtime,
+      logger: this.#logger,
+      watch: new LeaseWatch(this.#options.laneLeaseMs),
       drainMs: () => this.#options.drainMs,
       ready: () => this.#open(),
       running: () => this.#engine,
-      create: () => this.#createEngine(this.#destinations.served(), false),
+      create: (watch) => this.#createEngine(this.#destinations.served(), false, watch),
     })
     this.api = this.#createApi(given.transactions ?? given.store.transactions)
     attachHost(this.api, {
@@ -282,7 +286,7 @@ class OutboxCore<Tx, E> implements HotIntake {
 
   // ----------------------------------------------------------------------------------------- delivering
 
-  #createEngine(served: readonly ResolvedDestination[], manual: boolean): Engine {
+  #createEngine(served: readonly ResolvedDestination[], manual: boolean, watch?: LeaseWatch): Engine {
     return new Engine({
       store: this.#store as Store,
       options: this.#options,
@@ -294,6 +298,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       served,
       listeners: (name) => this.#destinations.registry(name),
       manual,
+      ...(watch === undefined ? {} : { watch }),
       detached: this.#detached,
       tellOthers: (destination) => this.#wakeUps.tell(destination),
       failed: this.#failed,
@@ -358,7 +363,10 @@ class OutboxCore<Tx, E> implements HotIntake {
       },
       close,
       [Symbol.asyncDispose]: close,
-      processOnce: () => this.#rounds.processOnce(),
+      processOnce: async (given: { readonly signal?: AbortSignal } = {}) => {
+        refuseUnknown('processOnce', given, PROCESS_ONCE_NAMES)
+        return await this.#rounds.processOnce(given.signal)
+      },
       flush: async (given: { readonly timeoutMs?: number } = {}) => {
         refuseUnknown('flush', given, FLUSH_NAMES)
         const timeoutMs = boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])

@@ -3,18 +3,22 @@
  * engine; otherwise each round has one of its own, which gives its lanes back at the end.
  */
 import type { Engine } from './flow/engine.ts'
+import type { LeaseWatch } from './flow/lease-watch.ts'
 import type { Flushed, ProcessedOnce } from './outbox-api.ts'
 import { sleep, within } from './runtime/signal.ts'
-import type { Runtime, Store } from './spi/index.ts'
+import type { Logger, Runtime, Store } from './spi/index.ts'
 
 export interface RoundsParts {
   readonly store: Store
   readonly runtime: Runtime
+  readonly logger: Logger
+  /** Outlives the engines of the rounds, each of which is too short to see a lease through. */
+  readonly watch: LeaseWatch
   readonly drainMs: () => number
   readonly ready: () => Promise<void>
   /** Null while the process is not started. */
   readonly running: () => Engine | null
-  readonly create: () => Engine
+  readonly create: (watch: LeaseWatch) => Engine
 }
 
 interface Round {
@@ -25,6 +29,8 @@ interface Round {
 
 /** Between two rounds of a flush in which nothing could be sent. */
 const FLUSH_PAUSE_MS = 50
+/** Between two looks at a worker that seems to be dead: it may come back. */
+const TAKEOVER_PAUSE_MS = 500
 
 export class Rounds {
   readonly #parts: RoundsParts
@@ -40,8 +46,22 @@ export class Rounds {
     return [...this.#engines]
   }
 
-  async processOnce(): Promise<ProcessedOnce> {
-    return (await this.#round()).processed
+  /**
+   * A process that runs for one round only, from cron, would never see the lease of a dead one through, and neither
+   * would the next: what is due in its lanes has to be waited for here.
+   */
+  async processOnce(signal?: AbortSignal): Promise<ProcessedOnce> {
+    const { runtime, running, watch, logger } = this.#parts
+    for (let waited = false; ; waited = true) {
+      const { processed, partlySeen } = await this.#round()
+      const waitMs = watch.nextExpiredInMs(runtime.monotonicNow())
+      if (!processed.idle || waitMs === null || running() !== null || signal?.aborted === true)
+        return processed
+      if (!(await this.#isDueAtAny(partlySeen))) return processed
+      if (!waited)
+        logger.log('info', 'waiting for the lanes of a worker that ended without giving them up', { waitMs })
+      await sleep(runtime, Math.min(waitMs, TAKEOVER_PAUSE_MS))
+    }
   }
 
   async flush(timeoutMs: number): Promise<Flushed> {
@@ -70,10 +90,10 @@ export class Rounds {
   }
 
   async #roundNow(): Promise<Round> {
-    const { ready, running, create, drainMs } = this.#parts
+    const { ready, running, create, drainMs, watch } = this.#parts
     await ready()
     const started = running()
-    const engine = started ?? create()
+    const engine = started ?? create(watch)
     const before = { ...engine.tally }
     let waiting = false
     const partlySeen = new Set<string>()

@@ -46,7 +46,8 @@ describe.each(SERVERS)('%s', (server) => {
     const { worker, published, settled } = await settleUnderWay(1)
     const other = await t.worker()
     let surveyed = false
-    const survey = t.store.lanes.survey(other.id, ['alpha']).then(() => {
+    const silent = await t.leasesSeenBy(other)
+    const survey = t.store.lanes.survey(other.id, ['alpha'], silent).then(() => {
       surveyed = true
     })
     await untilWaiting(world, 2)

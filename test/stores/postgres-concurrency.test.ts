@@ -36,7 +36,8 @@ describe('fences', () => {
     const { worker, published, settled } = await settleUnderWay(1)
     const other = await t.worker()
     let surveyed = false
-    const survey = t.store.lanes.survey(other.id, ['alpha']).then(() => {
+    const silent = await t.leasesSeenBy(other)
+    const survey = t.store.lanes.survey(other.id, ['alpha'], silent).then(() => {
       surveyed = true
     })
     await untilWaiting(world, 2)

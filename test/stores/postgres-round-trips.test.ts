@@ -63,6 +63,7 @@ describe('round trips', () => {
       register: () => t.worker(),
       renew: () => t.store.lanes.renew(workerId, 1_000_000),
       survey: () => t.store.lanes.survey(workerId, ['alpha']),
+      fence: () => t.store.lanes.survey(workerId, ['alpha'], [{ workerId: t.newId(), stamp: '1' }]),
       take: () => t.store.lanes.take(workerId, 'alpha', 64),
       giveUp: () => t.store.lanes.giveUp(workerId, 'alpha', [{ lane: 1, epoch: 1 }]),
       retire: () => t.store.lanes.retire(workerId),

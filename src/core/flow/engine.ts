@@ -14,6 +14,7 @@ import { Expander } from './expand.ts'
 import { HotClaims } from './hot-claims.ts'
 import type { HotDelivery, HotIntake } from './hot-intake.ts'
 import { Lanes } from './lanes.ts'
+import { LeaseWatch } from './lease-watch.ts'
 import { cleanupDuty, partitionsDuty, pendingDuty, statisticsDuty } from './maintainers/duties.ts'
 import { DutyLoop } from './maintainers/duty.ts'
 import { reconcilerDuty } from './maintainers/reconciler.ts'
@@ -37,6 +38,8 @@ export interface EngineParts {
   readonly manual: boolean
   readonly detached: Detached
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
+  /** Where one engine after another goes on to watch the same workers. */
+  readonly watch?: LeaseWatch
   /** There is something to read at this destination, or at all, in lanes that other processes have. */
   readonly tellOthers?: (destination: string | null) => void
   /** A delivery left the memory of this process. */
@@ -98,7 +101,14 @@ export class Engine implements HotIntake {
       this.#flows.get(settings.name)?.apply(settings),
     )
     this.#lanes = new Lanes(
-      { store, runtime, logger, metrics, newId },
+      {
+        store,
+        runtime,
+        logger,
+        metrics,
+        newId,
+        watch: parts.watch ?? new LeaseWatch(options.laneLeaseMs),
+      },
       {
         leaseMs: options.laneLeaseMs,
         renewMs: options.laneRenewMs,

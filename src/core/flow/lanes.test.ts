@@ -5,6 +5,7 @@ import { SILENT_LOGGER } from '../runtime/logger.ts'
 import { NOOP_METRICS } from '../runtime/metrics.ts'
 import type { OwnedLane, Store } from '../spi/index.ts'
 import { Lanes } from './lanes.ts'
+import { LeaseWatch } from './lease-watch.ts'
 
 const LEASE_MS = 10_000
 const RENEW_MS = 3_000
@@ -29,6 +30,7 @@ const create = async () => {
       survey: async () => ({
         alive: database.alive,
         destinations: new Map([['x', { workers: database.workers, mine: database.mine, free: 0 }]]),
+        others: [],
       }),
       take: async () => [],
       giveUp: async (_worker: string, _destination: string, lanes: OwnedLane[]) => {
@@ -49,6 +51,7 @@ const create = async () => {
       logger: SILENT_LOGGER,
       metrics: NOOP_METRICS,
       newId,
+      watch: new LeaseWatch(LEASE_MS),
     },
     { leaseMs: LEASE_MS, renewMs: RENEW_MS, destinations: ['x'] },
     {

@@ -8,6 +8,7 @@
  *   fenced (our lease ran out and somebody noticed): everything we hold is void; start anew under a new id.
  *
  * Guarantees
+ * - Others are fenced only after a whole lease of silence by our own clock (`LeaseWatch`).
  * - `isValid` is true only while the database cannot have given our lanes away: the local deadline starts
  *   before the statement is sent, and by the monotonic clock.
  * - A lane is given up only when nothing of it is queued, claimed or in flight here.
@@ -15,6 +16,7 @@
 import { LANES } from '../model/lane.ts'
 import { CHANNELS, type LanesMessage, tell } from '../runtime/channels.ts'
 import type { Cancel, Logger, Metrics, OpenBreaker, OwnedLane, Runtime, Store } from '../spi/index.ts'
+import type { LeaseWatch } from './lease-watch.ts'
 
 export interface LaneEvents {
   /** Lanes came or went; `unclean` were taken from a worker that did not say goodbye. */
@@ -55,6 +57,7 @@ export class Lanes {
   readonly #options: LaneOptions
   readonly #events: LaneEvents
   readonly #newId: () => string
+  readonly #watch: LeaseWatch
   /** Lane → epoch, by destination. */
   readonly #owned = new Map<string, Map<number, number>>()
   readonly #leaving = new Map<string, Set<number>>()
@@ -79,6 +82,7 @@ export class Lanes {
       readonly logger: Logger
       readonly metrics: Metrics
       readonly newId: () => string
+      readonly watch: LeaseWatch
     },
     options: LaneOptions,
     events: LaneEvents,
@@ -88,6 +92,7 @@ export class Lanes {
     this.#logger = parts.logger
     this.#metrics = parts.metrics
     this.#newId = parts.newId
+    this.#watch = parts.watch
     this.#options = options
     this.#events = events
     this.#workerId = parts.newId()
@@ -166,7 +171,7 @@ export class Lanes {
     const watching = this.#othersAlive || this.#options.destinations.some((name) => this.count(name) < LANES)
     const now = this.#runtime.monotonicNow()
     const due = Math.max(1, this.#renewAt - now)
-    const delayMs = watching ? Math.min(WATCH_MS, due) : due
+    const delayMs = watching ? Math.min(WATCH_MS, due, this.#watch.nextInMs(now) ?? due) : due
     this.#timer = this.#runtime.schedule(delayMs, () => {
       this.#timer = null
       void this.beat().then(() => this.#arm())
@@ -250,7 +255,9 @@ export class Lanes {
 
   async #balance(): Promise<void> {
     const { destinations } = this.#options
-    const survey = await this.#store.lanes.survey(this.#workerId, destinations)
+    const silent = this.#watch.silent(this.#runtime.monotonicNow())
+    const survey = await this.#store.lanes.survey(this.#workerId, destinations, silent)
+    this.#watch.see(survey.others, this.#runtime.monotonicNow())
     if (!survey.alive) {
       this.#startAnew()
       return

@@ -176,7 +176,7 @@ export interface LaneView {
   readonly lane: number
   /** Null: nobody has it, and nobody delivers what is in it. */
   readonly workerId: string | null
-  /** When the lease of that worker ends; 0 when it has, and the next survey gives the lane to somebody else. */
+  /** When the lease of that worker ends; 0 when it has: whoever has watched it for as long as it was granted may take the lane. */
   readonly expiresInMs: number | null
 }
 

@@ -76,10 +76,16 @@ export interface LaneStore {
    */
   renew(workerId: string, leaseMs: number, openBreakers?: readonly OpenBreaker[]): Promise<boolean>
   /**
-   * Fences workers whose lease ran out, then reports for each served destination who could serve it and
-   * what is free. Fencing waits for settles in progress, so afterwards the fenced worker changes nothing.
+   * Fences those of the `silent` workers whose lease ran out and is still the one that was seen, then reports for each
+   * served destination who could serve it and what is free. Fencing waits for settles in progress, so afterwards the
+   * fenced worker changes nothing. Nobody else is fenced: that a lease ran out for the database says only that its
+   * clock is past it.
    */
-  survey(workerId: string, destinations: readonly string[]): Promise<LaneSurvey>
+  survey(
+    workerId: string,
+    destinations: readonly string[],
+    silent?: readonly SilentWorker[],
+  ): Promise<LaneSurvey>
   /** Takes up to `atMost` free lanes (no owner, or a fenced one). Empty when the worker is fenced. */
   take(workerId: string, destination: string, atMost: number): Promise<readonly TakenLane[]>
   /**
@@ -107,6 +113,23 @@ export interface OpenBreaker {
 export interface LaneSurvey {
   readonly alive: boolean
   readonly destinations: ReadonlyMap<string, DestinationSurvey>
+  /** The other workers that are not fenced, whatever they serve. */
+  readonly others: readonly WorkerLease[]
+}
+
+/** A worker whose lease was seen unchanged for as long as it was granted. */
+export interface SilentWorker {
+  readonly workerId: string
+  readonly stamp: string
+}
+
+export interface WorkerLease extends SilentWorker {
+  /** What the last renewal left; the next one leaves another. */
+  readonly stamp: string
+  /** For how long it is granted; null when it was granted to a version that does not say. */
+  readonly leaseMs: number | null
+  /** It ran out, by the database's clock. */
+  readonly expired: boolean
 }
 
 export interface DestinationSurvey {

@@ -44,7 +44,10 @@ export interface WorkerRow {
   readonly name: string
   readonly startedAtMs: number
   readonly destinations: readonly string[]
+  readonly leaseMs: number
   expiresAtMs: number
+  /** How often it renewed. */
+  renewals: number
   fenced: boolean
   openBreakers: readonly OpenBreakerView[]
 }

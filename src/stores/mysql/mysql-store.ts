@@ -152,7 +152,8 @@ const isNoTransaction = (error: unknown): boolean =>
 const laneRole = (database: MysqlDatabase, t: Tables): LaneStore => ({
   register: (worker) => laneStatements.register(database, t, worker),
   renew: (workerId, leaseMs, open) => laneStatements.renew(database, t, workerId, leaseMs, open),
-  survey: (workerId, destinations) => laneStatements.survey(database, t, workerId, destinations),
+  survey: (workerId, destinations, silent) =>
+    laneStatements.survey(database, t, workerId, destinations, silent),
   take: (workerId, destination, atMost) => laneStatements.take(database, t, workerId, destination, atMost),
   giveUp: (workerId, destination, lanes) => laneStatements.giveUp(database, t, workerId, destination, lanes),
   retire: (workerId) => laneStatements.retire(database, t, workerId),

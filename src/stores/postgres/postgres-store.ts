@@ -128,7 +128,7 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
 const laneRole = (db: PostgresDatabase, t: PostgresTables): LaneStore => ({
   register: (worker) => laneStatements.register(db, t, worker),
   renew: (workerId, leaseMs, open) => laneStatements.renew(db, t, workerId, leaseMs, open),
-  survey: (workerId, destinations) => laneStatements.survey(db, t, workerId, destinations),
+  survey: (workerId, destinations, silent) => laneStatements.survey(db, t, workerId, destinations, silent),
   take: (workerId, destination, atMost) => laneStatements.take(db, t, workerId, destination, atMost),
   giveUp: (workerId, destination, lanes) => laneStatements.giveUp(db, t, workerId, destination, lanes),
   retire: (workerId) => laneStatements.retire(db, t, workerId),

@@ -60,9 +60,9 @@ describe('a range of versions', () => {
   })
 
   it.each([
-    [{ to: 5 }, 'to must be a whole number from 1 to 4'],
-    [{ to: 0 }, 'to must be a whole number from 1 to 4'],
-    [{}, 'to must be a whole number from 1 to 4'],
+    [{ to: 6 }, 'to must be a whole number from 1 to 5'],
+    [{ to: 0 }, 'to must be a whole number from 1 to 5'],
+    [{}, 'to must be a whole number from 1 to 5'],
     [{ from: 2, to: 2 }, 'from must be a whole number from 0 to 1'],
     [{ to: 2, shema: 'x' }, 'did you mean "schema"?'],
     [{ to: 2, view: 'no' }, 'view must be true or false'],
@@ -73,8 +73,8 @@ describe('a range of versions', () => {
   })
 
   it('and names are checked on every database', () => {
-    expect(() => mysqlMigration({ to: 4 })).toThrow('to must be')
-    expect(() => sqliteMigration({ to: 4 })).toThrow('to must be')
+    expect(() => mysqlMigration({ to: 5 })).toThrow('to must be')
+    expect(() => sqliteMigration({ to: 5 })).toThrow('to must be')
     expect(() => mysqlMigration({ to: 1, prefix: '1' })).toThrow('prefix must be')
     expect(() => sqliteMigration({ to: 1, prefix: '1' })).toThrow('prefix must be')
     expect(() => postgresRemoval({ prefix: '1' })).toThrow('prefix must be')

@@ -146,14 +146,11 @@ const laneRole = (database: SqliteDatabase, t: Tables): LaneStore => ({
   register: (worker) => database.write((c) => laneStatements.register(c, t, worker)),
   renew: (workerId, leaseMs, open) =>
     database.write((c) => laneStatements.renew(c, t, workerId, leaseMs, open)),
-  async survey(workerId, destinations) {
-    // Surveys are frequent and fencing is rare, so the write lock is asked for only when there is something to fence.
-    const quick = await database.read((c) =>
-      laneStatements.hasExpiredWorkers(c, t) ? null : laneStatements.survey(c, t, workerId, destinations),
-    )
-    if (quick !== null) return quick
+  survey(workerId, destinations, silent = []) {
+    // Surveys are frequent and fencing is rare, so the write lock is asked for only when there is somebody to fence.
+    if (silent.length === 0) return database.read((c) => laneStatements.survey(c, t, workerId, destinations))
     return database.write((c) => {
-      laneStatements.fenceExpired(c, t)
+      laneStatements.fence(c, t, silent)
       return laneStatements.survey(c, t, workerId, destinations)
     })
   },

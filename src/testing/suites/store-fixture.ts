@@ -12,6 +12,7 @@ import type {
   Settlement,
   SettleRequest,
   SettleResult,
+  WorkerLease,
 } from '../../core/spi/index.ts'
 import { LONG_MS, type Published, PublishingFixture } from './publishing-fixture.ts'
 import type { SuiteTopic } from './run-suite.ts'
@@ -54,11 +55,17 @@ export class StoreFixture extends PublishingFixture {
   async fence(worker: TestWorker): Promise<void> {
     const other = await this.worker()
     await this.until(5, 'the worker is fenced', async () => {
-      await this.store.lanes.survey(other.id, ['alpha'])
+      const silent = await this.leasesSeenBy(other)
+      await this.store.lanes.survey(other.id, ['alpha'], silent)
       const views = await this.store.inspection.workers()
       return views.some((view) => view.workerId === worker.id && view.fenced)
     })
     await this.store.lanes.retire(other.id)
+  }
+
+  /** The leases of all others; to be named as silent by whoever does not want to wait for a whole lease. */
+  async leasesSeenBy({ id }: TestWorker): Promise<readonly WorkerLease[]> {
+    return (await this.store.lanes.survey(id, ['alpha'])).others
   }
 
   declare(...names: string[]): Promise<unknown> {

@@ -155,11 +155,13 @@ export const audit = (db: MemoryDatabase, { limit }: { limit: number }): AuditEn
 
 export const workers = (db: MemoryDatabase): WorkerView[] => {
   const now = db.now()
-  return [...db.workers.values()].map(({ id, expiresAtMs, ...worker }) => {
-    let lanes = 0
-    for (const owners of db.lanes.values()) for (const owner of owners) if (owner.owner === id) lanes += 1
-    return { ...worker, workerId: id, expiresInMs: expiresAtMs - now, lanes }
-  })
+  return [...db.workers.values()].map(
+    ({ id, expiresAtMs, leaseMs: _leaseMs, renewals: _renewals, ...worker }) => {
+      let lanes = 0
+      for (const owners of db.lanes.values()) for (const owner of owners) if (owner.owner === id) lanes += 1
+      return { ...worker, workerId: id, expiresInMs: expiresAtMs - now, lanes }
+    },
+  )
 }
 
 export const lanes = (db: MemoryDatabase, { destination }: { destination?: string }): LaneView[] => {

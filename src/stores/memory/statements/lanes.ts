@@ -4,10 +4,13 @@ import type {
   LaneSurvey,
   OpenBreaker,
   OwnedLane,
+  SilentWorker,
   TakenLane,
+  WorkerLease,
   WorkerRegistration,
 } from '../../../core/spi/index.ts'
 import type { MemoryDatabase } from '../database.ts'
+import type { WorkerRow } from '../rows.ts'
 
 export const register = (db: MemoryDatabase, registration: WorkerRegistration): void => {
   const { workerId, name, leaseMs, destinations } = registration
@@ -20,7 +23,9 @@ export const register = (db: MemoryDatabase, registration: WorkerRegistration): 
     name,
     startedAtMs: now,
     destinations: [...destinations],
+    leaseMs,
     expiresAtMs,
+    renewals: 0,
     fenced: false,
     openBreakers: [],
   })
@@ -36,18 +41,40 @@ export const renew = (
   if (worker === undefined || worker.fenced) return false
   const now = db.now()
   worker.expiresAtMs = now + leaseMs
+  worker.renewals += 1
   worker.openBreakers = open.map(({ destination, openForMs }) => ({ destination, sinceMs: now - openForMs }))
   return true
 }
 
-export const survey = (db: MemoryDatabase, workerId: string, destinations: readonly string[]): LaneSurvey => {
+export const survey = (
+  db: MemoryDatabase,
+  workerId: string,
+  destinations: readonly string[],
+  silent: readonly SilentWorker[] = [],
+): LaneSurvey => {
   const now = db.now()
-  for (const worker of db.workers.values()) if (worker.expiresAtMs <= now) worker.fenced = true
+  for (const { workerId: id, stamp } of silent) {
+    const worker = db.workers.get(id)
+    if (worker !== undefined && stampOf(worker) === stamp && worker.expiresAtMs <= now) worker.fenced = true
+  }
+  const others = leasesOfOthers(db, workerId)
   const found = new Map<string, DestinationSurvey>()
-  if (!db.isLive(workerId)) return { alive: false, destinations: found }
+  if (!db.isLive(workerId)) return { alive: false, destinations: found, others }
   for (const destination of destinations) found.set(destination, surveyOne(db, workerId, destination))
-  return { alive: true, destinations: found }
+  return { alive: true, destinations: found, others }
 }
+
+const stampOf = ({ renewals }: WorkerRow): string => String(renewals)
+
+const leasesOfOthers = (db: MemoryDatabase, workerId: string): WorkerLease[] =>
+  [...db.workers.values()]
+    .filter(({ id, fenced }) => id !== workerId && !fenced)
+    .map((worker) => ({
+      workerId: worker.id,
+      stamp: stampOf(worker),
+      leaseMs: worker.leaseMs,
+      expired: worker.expiresAtMs <= db.now(),
+    }))
 
 const surveyOne = (db: MemoryDatabase, workerId: string, destination: string): DestinationSurvey => {
   let workers = 0

@@ -248,4 +248,12 @@ ALTER TABLE \`{prefix}destinations\` ADD COLUMN settings TEXT;
 ALTER TABLE \`{prefix}workers\` ADD COLUMN breakers TEXT;
 `,
   },
+  {
+    version: 4,
+    name: 'add_lease_ms',
+    sql: `-- For how long a worker leases, so that others know how long it may count on what it last renewed. A process that does not know
+-- the column works without it.
+ALTER TABLE \`{prefix}workers\` ADD COLUMN lease_ms INT UNSIGNED;
+`,
+  },
 ] as const

@@ -1,24 +1,34 @@
 /** Workers and their lanes. A worker that was fenced changes nothing here either. */
 import { LANES } from '../../../core/model/index.ts'
 import type {
-  DestinationSurvey,
   LaneSurvey,
   OpenBreaker,
   OwnedLane,
+  SilentWorker,
   TakenLane,
   WorkerRegistration,
 } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
+import { type LiveWorker, laneSurvey, type SurveyedLane } from '../../sql/lane-survey.ts'
 import { breakersText } from '../../sql/open-breakers.ts'
+import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { MysqlDatabase } from '../database.ts'
+import { literal } from '../script.ts'
 import { asNumber, asText, later, lockWorkers, NOW, one, textList, workerIsAlive } from './sql-text.ts'
 
 /** A repeated registration extends the lease, unless the worker was fenced in between. */
 export const register = async (db: MysqlDatabase, t: Tables, worker: WorkerRegistration): Promise<void> => {
   await db.rows(
-    `INSERT INTO ${t.workers} (id, name, started_at, expires_at, destinations) VALUES (?, ?, ${NOW}, ${later(NOW, '?')}, ?)
+    `INSERT INTO ${t.workers} (id, name, started_at, expires_at, destinations, lease_ms) VALUES (?, ?, ${NOW}, ${later(NOW, '?')}, ?, ?)
 ON DUPLICATE KEY UPDATE expires_at = IF(fenced = 0, ${later(NOW, '?')}, expires_at)`,
-    [worker.workerId, worker.name, worker.leaseMs, JSON.stringify(worker.destinations), worker.leaseMs],
+    [
+      worker.workerId,
+      worker.name,
+      worker.leaseMs,
+      JSON.stringify(worker.destinations),
+      worker.leaseMs,
+      worker.leaseMs,
+    ],
   )
 }
 
@@ -39,42 +49,58 @@ export const renew = async (
   return answer?.affected === 1
 }
 
+/** With its microseconds, so that every renewal leaves another. */
+const STAMP = 'CAST(expires_at AS CHAR)'
+
 /** Waits for settles in progress, because they keep their worker's row locked; afterwards it changes nothing. */
-export const fenceExpired = (t: Tables) =>
-  one(`UPDATE ${t.workers} SET fenced = 1 WHERE fenced = 0 AND expires_at <= ${NOW}`)
+const fence = (t: Tables, silent: readonly SilentWorker[]): SqlStatement => {
+  const pairs = silent.map(({ workerId, stamp }) => `(${literal(workerId)}, ${literal(stamp)})`)
+  const ids = textList(silent.map(({ workerId }) => workerId))
+  return one(
+    `UPDATE ${t.workers} SET fenced = 1 WHERE id IN (${ids}) AND (id, ${STAMP}) IN (${pairs.join(', ')})
+AND fenced = 0 AND expires_at <= ${NOW}`,
+  )
+}
 
 export const survey = async (
   db: MysqlDatabase,
   t: Tables,
   workerId: string,
   destinations: readonly string[],
+  silent: readonly SilentWorker[] = [],
 ): Promise<LaneSurvey> => {
-  const [, workers, lanes] = await db.script([
-    fenceExpired(t),
-    one(`SELECT id, destinations FROM ${t.workers} WHERE fenced = 0`),
+  const answers = await db.script([
+    ...(silent.length === 0 ? [] : [fence(t, silent)]),
+    one(
+      `SELECT id, ${STAMP}, lease_ms, expires_at <= ${NOW}, destinations FROM ${t.workers} WHERE fenced = 0`,
+    ),
     one(`SELECT l.destination, l.lane, l.epoch, w.id FROM ${t.lanes} AS l
 LEFT JOIN ${t.workers} AS w ON w.id = l.worker_id AND w.fenced = 0
 WHERE l.destination IN (${textList(destinations)}) AND l.lane >= 0 ORDER BY l.destination, l.lane`),
   ])
-  const alive = (workers?.rows ?? []).map(([id, served]) => ({
-    id: asText(id),
-    served: new Set(JSON.parse(asText(served)) as string[]),
-  }))
-  const surveys = destinations.map((destination): [string, DestinationSurvey] => {
-    const mine: OwnedLane[] = []
-    let free = 0
-    for (const [name, lane, epoch, owner] of lanes?.rows ?? []) {
-      if (name !== destination) continue
-      // Lanes of a fenced worker are nobody's, even if that worker is the one who asks.
-      if (owner === null) free += 1
-      else if (owner === workerId) mine.push({ lane: asNumber(lane), epoch: asNumber(epoch) })
-    }
-    return [
-      destination,
-      { workers: alive.filter(({ served }) => served.has(destination)).length, mine, free },
-    ]
-  })
-  return { alive: alive.some(({ id }) => id === workerId), destinations: new Map(surveys) }
+  const [workers, lanes] = answers.slice(-2)
+  return laneSurvey(
+    workerId,
+    destinations,
+    (workers?.rows ?? []).map(
+      ([id, stamp, leaseMs, expired, served]): LiveWorker => ({
+        workerId: asText(id),
+        stamp: asText(stamp),
+        leaseMs: leaseMs === null ? null : asNumber(leaseMs),
+        expired: asNumber(expired) === 1,
+        destinations: JSON.parse(asText(served)) as string[],
+      }),
+    ),
+    (lanes?.rows ?? []).map(
+      ([destination, lane, epoch, owner]): SurveyedLane => ({
+        destination: asText(destination),
+        lane: asNumber(lane),
+        epoch: asNumber(epoch),
+        // Lanes of a fenced worker are nobody's, even if that worker is the one who asks.
+        owner: owner === null ? 'nobody' : owner === workerId ? 'me' : 'other',
+      }),
+    ),
+  )
 }
 
 /** A lane is free without an owner, and when its owner was fenced or its row is gone. */

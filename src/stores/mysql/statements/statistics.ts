@@ -3,7 +3,6 @@ import type { MinuteStatistics } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { MysqlDatabase } from '../database.ts'
-import { fenceExpired } from './lanes.ts'
 import { asNumber, asText, lockWorkers, NOW, one } from './sql-text.ts'
 
 const MINUTE = `TIMESTAMPDIFF(MINUTE, '1970-01-01', ${NOW})`
@@ -67,13 +66,16 @@ WHERE minute > 0 AND minute > ${MINUTE} - ?${only} ORDER BY minute, destination`
   }))
 }
 
+/**
+ * Unlike a lane, a duty is not worth waiting for a fence: its steps are safe to repeat, so it is free once the lease of its
+ * worker is over by the database's clock.
+ */
 export const takeDuty = async (
   db: MysqlDatabase,
   t: Tables,
   name: string,
   workerId: string,
 ): Promise<boolean> => {
-  await db.script([fenceExpired(t)])
   const answers = await db.atomic([
     lockWorkers(t, [workerId]),
     // Whoever has it is seen by the next statement, which would otherwise look before it waits.
@@ -81,7 +83,7 @@ export const takeDuty = async (
     one(
       `INSERT INTO ${t.lanes} (destination, lane, worker_id) SELECT ?, -1, w.id FROM ${t.workers} AS w WHERE w.id = ? AND w.fenced = 0
 ON DUPLICATE KEY UPDATE worker_id = IF(${t.lanes}.worker_id IS NULL
-  OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS o WHERE o.id = ${t.lanes}.worker_id AND o.fenced = 0), ?, ${t.lanes}.worker_id)`,
+  OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS o WHERE o.id = ${t.lanes}.worker_id AND o.fenced = 0 AND o.expires_at > ${NOW}), ?, ${t.lanes}.worker_id)`,
       [name, workerId, workerId],
     ),
     one(

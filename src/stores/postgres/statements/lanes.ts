@@ -1,13 +1,14 @@
 /** Workers and their lanes. A worker that was fenced changes nothing here either. */
 import { LANES } from '../../../core/model/index.ts'
 import type {
-  DestinationSurvey,
   LaneSurvey,
   OpenBreaker,
   OwnedLane,
+  SilentWorker,
   TakenLane,
   WorkerRegistration,
 } from '../../../core/spi/index.ts'
+import { type LiveWorker, laneSurvey, type SurveyedLane } from '../../sql/lane-survey.ts'
 import { breakersText } from '../../sql/open-breakers.ts'
 import type { SqlStatement } from '../../sql/sql-executor.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
@@ -16,8 +17,8 @@ import { aliveWorker, asNumber, asText, isTrue, MS, NOW, sqlText, textList } fro
 
 /** A repeated registration extends the lease, unless the worker was fenced in between. */
 const REGISTER = sqlText(
-  (t) => `INSERT INTO ${t.workers} AS w (id, name, started_at, expires_at, destinations)
-VALUES ($1, $2, ${NOW}, ${NOW} + $3::float8 * ${MS}, $4::text[])
+  (t) => `INSERT INTO ${t.workers} AS w (id, name, started_at, expires_at, destinations, lease_ms)
+VALUES ($1, $2, ${NOW}, ${NOW} + $3::float8 * ${MS}, $4::text[], $3::float8)
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at WHERE NOT w.fenced`,
 )
 
@@ -26,13 +27,18 @@ const RENEW = sqlText(
     `UPDATE ${t.workers} SET expires_at = ${NOW} + $1::float8 * ${MS}, breakers = $3 WHERE id = $2 AND NOT fenced RETURNING 1`,
 )
 
+/** In microseconds, so that every renewal leaves another. */
+const STAMP = '(extract(epoch FROM w.expires_at) * 1000000)::bigint'
+
 /**
  * FOR UPDATE waits for everything that the worker has under way, because that holds the row FOR KEY SHARE; an
- * UPDATE alone would not. Rows that others fence at the same time are waited for too, never skipped.
+ * UPDATE alone would not. Rows that others fence at the same time are waited for too, never skipped. Whoever has
+ * renewed while we waited is left alone: the row is judged again under its lock.
  */
 const FENCE = sqlText(
   (t) => `WITH expired AS MATERIALIZED (
-  SELECT id FROM ${t.workers} WHERE NOT fenced AND expires_at <= ${NOW} ORDER BY id FOR UPDATE
+  SELECT w.id FROM ${t.workers} AS w JOIN unnest($1::text[], $2::bigint[]) AS s(id, stamp) ON s.id = w.id
+  WHERE NOT w.fenced AND w.expires_at <= ${NOW} AND ${STAMP} = s.stamp ORDER BY w.id FOR UPDATE OF w
 )
 UPDATE ${t.workers} AS w SET fenced = true FROM expired WHERE w.id = expired.id`,
 )
@@ -41,11 +47,9 @@ UPDATE ${t.workers} AS w SET fenced = true FROM expired WHERE w.id = expired.id`
 const isFree = (t: PostgresTables): string =>
   `(l.worker_id IS NULL OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS o WHERE o.id = l.worker_id AND NOT o.fenced))`
 
-const ALIVE = sqlText((t) => `SELECT 1 FROM ${t.workers} WHERE id = $1 AND NOT fenced`)
-
-const SERVING = sqlText(
-  (t) => `SELECT s.name, count(*) FROM ${t.workers} AS w CROSS JOIN unnest(w.destinations) AS s(name)
-WHERE NOT w.fenced AND s.name = ANY($1::text[]) GROUP BY s.name`,
+const WORKERS = sqlText(
+  (t) => `SELECT w.id, ${STAMP}, w.lease_ms, w.expires_at <= ${NOW}, to_json(w.destinations)::text
+FROM ${t.workers} AS w WHERE NOT w.fenced`,
 )
 
 const LANES_OF = sqlText(
@@ -87,8 +91,6 @@ const RETIRE = sqlText(
 DELETE FROM ${t.workers} WHERE id IN (SELECT id FROM me)`,
 )
 
-export const fenceStatement = (t: PostgresTables): SqlStatement => ({ sql: FENCE(t), params: [] })
-
 export const register = async (
   db: PostgresDatabase,
   t: PostgresTables,
@@ -106,44 +108,42 @@ export const renew = async (
 ): Promise<boolean> =>
   (await db.rows(RENEW(t), [leaseMs, workerId, breakersText(open, leaseMs)])).length === 1
 
-interface Found {
-  readonly mine: OwnedLane[]
-  free: number
-}
-
-const lanesByDestination = (rows: readonly Row[]): ReadonlyMap<string, Found> => {
-  const found = new Map<string, Found>()
-  for (const [name, lane, epoch, isMine, free] of rows) {
-    const entry = found.get(asText(name)) ?? { mine: [], free: 0 }
-    found.set(asText(name), entry)
-    // Lanes of a fenced worker are nobody's, even if that worker is the one who asks.
-    if (isTrue(free)) entry.free += 1
-    else if (isTrue(isMine)) entry.mine.push({ lane: asNumber(lane), epoch: asNumber(epoch) })
-  }
-  return found
-}
+const fence = (t: PostgresTables, silent: readonly SilentWorker[]): SqlStatement => ({
+  sql: FENCE(t),
+  params: [textList(silent.map(({ workerId }) => workerId)), textList(silent.map(({ stamp }) => stamp))],
+})
 
 export const survey = async (
   db: PostgresDatabase,
   t: PostgresTables,
   workerId: string,
   destinations: readonly string[],
+  silent: readonly SilentWorker[] = [],
 ): Promise<LaneSurvey> => {
-  const names = textList(destinations)
-  const [, alive = [], serving = [], lanes = []] = await db.script([
-    fenceStatement(t),
-    { sql: ALIVE(t), params: [workerId] },
-    { sql: SERVING(t), params: [names] },
-    { sql: LANES_OF(t), params: [workerId, names] },
+  const answers = await db.script([
+    ...(silent.length === 0 ? [] : [fence(t, silent)]),
+    { sql: WORKERS(t), params: [] },
+    { sql: LANES_OF(t), params: [workerId, textList(destinations)] },
   ])
-  const workers = new Map(serving.map(([name, count]) => [asText(name), asNumber(count)]))
-  const found = lanesByDestination(lanes)
-  const surveys = destinations.map((destination): [string, DestinationSurvey] => {
-    const { mine = [], free = 0 } = found.get(destination) ?? {}
-    return [destination, { workers: workers.get(destination) ?? 0, mine, free }]
-  })
-  return { alive: alive.length === 1, destinations: new Map(surveys) }
+  const [workers = [], lanes = []] = answers.slice(-2)
+  return laneSurvey(workerId, destinations, workers.map(liveWorker), lanes.map(surveyedLane))
 }
+
+const liveWorker = ([id, stamp, leaseMs, expired, destinations]: Row): LiveWorker => ({
+  workerId: asText(id),
+  stamp: asText(stamp),
+  leaseMs: leaseMs === null ? null : asNumber(leaseMs),
+  expired: isTrue(expired),
+  destinations: JSON.parse(asText(destinations)) as string[],
+})
+
+/** Lanes of a fenced worker are nobody's, even if that worker is the one who asks. */
+const surveyedLane = ([destination, lane, epoch, mine, free]: Row): SurveyedLane => ({
+  destination: asText(destination),
+  lane: asNumber(lane),
+  epoch: asNumber(epoch),
+  owner: isTrue(free) ? 'nobody' : isTrue(mine) ? 'me' : 'other',
+})
 
 export const take = async (
   db: PostgresDatabase,

@@ -2,7 +2,6 @@
 import type { MinuteStatistics } from '../../../core/spi/index.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
-import { fenceStatement } from './lanes.ts'
 import { aliveWorker, asMs, asNumber, asText, NOW, sqlText } from './sql-text.ts'
 import { sumUpStatement } from './totals.ts'
 
@@ -58,14 +57,16 @@ export const readStatistics = async (
     dead: asNumber(row[6]),
   }))
 
-/** Like a lane: one whose epoch is not the one of our snapshot was taken by somebody whom the snapshot may not know. */
+/**
+ * Unlike a lane, a duty is not worth waiting for a fence: its steps are safe to repeat, so it is free once the lease of its
+ * worker is over by the database's clock. One whose epoch is not the one of our snapshot was taken by somebody whom the snapshot may not know. */
 const DUTY = sqlText(
   (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$2')})
 INSERT INTO ${t.lanes} AS l (destination, lane, worker_id, epoch) SELECT $1, -1, id, 1 FROM me
 ON CONFLICT (destination, lane) DO UPDATE SET worker_id = excluded.worker_id, epoch = l.epoch + 1
 WHERE l.worker_id IS NULL OR l.worker_id = excluded.worker_id
   OR l.epoch = (SELECT s.epoch FROM ${t.lanes} AS s WHERE s.destination = $1 AND s.lane = -1)
-    AND NOT EXISTS (SELECT 1 FROM ${t.workers} AS w WHERE w.id = l.worker_id AND NOT w.fenced)
+    AND NOT EXISTS (SELECT 1 FROM ${t.workers} AS w WHERE w.id = l.worker_id AND NOT w.fenced AND w.expires_at > ${NOW})
 RETURNING 1`,
 )
 
@@ -79,8 +80,7 @@ export const takeDuty = async (
   name: string,
   workerId: string,
 ): Promise<boolean> => {
-  const [, taken = []] = await db.script([fenceStatement(t), { sql: DUTY(t), params: [name, workerId] }])
-  return taken.length === 1
+  return (await db.rows(DUTY(t), [name, workerId])).length === 1
 }
 
 export const finishDuty = async (

@@ -1,14 +1,15 @@
 /** Workers and their lanes. A worker that was fenced changes nothing here either. */
 import { LANES } from '../../../core/model/index.ts'
 import type {
-  DestinationSurvey,
   LaneSurvey,
   OpenBreaker,
   OwnedLane,
+  SilentWorker,
   TakenLane,
   WorkerRegistration,
 } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
+import { type LiveWorker, laneSurvey, type SurveyedLane } from '../../sql/lane-survey.ts'
 import { breakersText } from '../../sql/open-breakers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { asNumber, asText, NOW, sqlText, workerIsAlive } from './sql-text.ts'
@@ -17,7 +18,7 @@ import { asNumber, asText, NOW, sqlText, workerIsAlive } from './sql-text.ts'
 const REGISTER = sqlText(
   (
     t,
-  ) => `INSERT INTO ${t.workers} (id, name, started_at, expires_at, destinations) VALUES (?, ?, ${NOW}, ${NOW} + ?, ?)
+  ) => `INSERT INTO ${t.workers} (id, name, started_at, expires_at, destinations, lease_ms) VALUES (?, ?, ${NOW}, ${NOW} + ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at WHERE fenced = 0`,
 )
 
@@ -26,11 +27,11 @@ const RENEW = sqlText(
     `UPDATE ${t.workers} SET expires_at = ${NOW} + ?, breakers = ? WHERE id = ? AND fenced = 0 RETURNING 1`,
 )
 
-const EXPIRED = sqlText(
-  (t) => `SELECT EXISTS (SELECT 1 FROM ${t.workers} WHERE fenced = 0 AND expires_at <= ${NOW})`,
+/** By ids and the end of the lease, which every renewal moves. */
+const FENCE = sqlText(
+  (t) => `UPDATE ${t.workers} SET fenced = 1 WHERE fenced = 0 AND expires_at <= ${NOW}
+AND (id, CAST(expires_at AS TEXT)) IN (SELECT value->>0, value->>1 FROM json_each(?))`,
 )
-
-const FENCE = sqlText((t) => `UPDATE ${t.workers} SET fenced = 1 WHERE fenced = 0 AND expires_at <= ${NOW}`)
 
 /** A lane is free without an owner, and when its owner was fenced or its row is gone. */
 const isFree = (t: Tables): string =>
@@ -38,9 +39,9 @@ const isFree = (t: Tables): string =>
 
 const ALIVE = sqlText((t) => `SELECT ${workerIsAlive(t)}`)
 
-const SERVING = sqlText(
-  (t) => `SELECT s.value, count(*) FROM ${t.workers} AS w, json_each(w.destinations) AS s
-WHERE w.fenced = 0 AND s.value IN (SELECT value FROM json_each(?)) GROUP BY s.value`,
+const WORKERS = sqlText(
+  (t) =>
+    `SELECT id, CAST(expires_at AS TEXT), lease_ms, expires_at <= ${NOW}, destinations FROM ${t.workers} WHERE fenced = 0`,
 )
 
 const LANES_OF = sqlText(
@@ -76,7 +77,7 @@ export const isWorkerAlive = (c: SqliteConnection, t: Tables, workerId: string):
 
 export const register = (c: SqliteConnection, t: Tables, worker: WorkerRegistration): void => {
   const destinations = JSON.stringify(worker.destinations)
-  c.rows(REGISTER(t), [worker.workerId, worker.name, worker.leaseMs, destinations])
+  c.rows(REGISTER(t), [worker.workerId, worker.name, worker.leaseMs, destinations, worker.leaseMs])
 }
 
 export const renew = (
@@ -87,12 +88,9 @@ export const renew = (
   open: readonly OpenBreaker[] = [],
 ): boolean => c.rows(RENEW(t), [leaseMs, breakersText(open, leaseMs), workerId]).length === 1
 
-export const hasExpiredWorkers = (c: SqliteConnection, t: Tables): boolean =>
-  asNumber(c.rows(EXPIRED(t))[0]?.[0]) === 1
-
 /** Writers exclude each other, so no settle is in progress while this one runs. */
-export const fenceExpired = (c: SqliteConnection, t: Tables): void => {
-  c.rows(FENCE(t))
+export const fence = (c: SqliteConnection, t: Tables, silent: readonly SilentWorker[]): void => {
+  c.rows(FENCE(t), [JSON.stringify(silent.map(({ workerId, stamp }) => [workerId, stamp]))])
 }
 
 export const survey = (
@@ -101,23 +99,25 @@ export const survey = (
   workerId: string,
   destinations: readonly string[],
 ): LaneSurvey => {
-  const names = JSON.stringify(destinations)
-  const alive = isWorkerAlive(c, t, workerId)
-  const workers = new Map(c.rows(SERVING(t), [names]).map(([name, count]) => [asText(name), asNumber(count)]))
-  const found = new Map<string, { mine: OwnedLane[]; free: number }>()
-  for (const [destination, lane, isMine, free, epoch] of c.rows(LANES_OF(t), [workerId, names])) {
-    const entry = found.get(asText(destination)) ?? { mine: [], free: 0 }
-    found.set(asText(destination), entry)
-    // Lanes of a fenced worker are nobody's, even if that worker is the one who asks.
-    if (asNumber(free) === 1) entry.free += 1
-    else if (isMine !== null && asNumber(isMine) === 1)
-      entry.mine.push({ lane: asNumber(lane), epoch: asNumber(epoch) })
-  }
-  const surveys = destinations.map((destination): [string, DestinationSurvey] => {
-    const { mine = [], free = 0 } = found.get(destination) ?? {}
-    return [destination, { workers: workers.get(destination) ?? 0, mine, free }]
-  })
-  return { alive, destinations: new Map(surveys) }
+  const workers = c.rows(WORKERS(t)).map(
+    ([id, stamp, leaseMs, expired, served]): LiveWorker => ({
+      workerId: asText(id),
+      stamp: asText(stamp),
+      leaseMs: leaseMs === null ? null : asNumber(leaseMs),
+      expired: asNumber(expired) === 1,
+      destinations: JSON.parse(asText(served)) as string[],
+    }),
+  )
+  const lanes = c.rows(LANES_OF(t), [workerId, JSON.stringify(destinations)]).map(
+    ([destination, lane, isMine, free, epoch]): SurveyedLane => ({
+      destination: asText(destination),
+      lane: asNumber(lane),
+      epoch: asNumber(epoch),
+      // Lanes of a fenced worker are nobody's, even if that worker is the one who asks.
+      owner: asNumber(free) === 1 ? 'nobody' : asNumber(isMine) === 1 ? 'me' : 'other',
+    }),
+  )
+  return laneSurvey(workerId, destinations, workers, lanes)
 }
 
 export const take = (

@@ -2,7 +2,7 @@
 import type { MinuteStatistics } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
-import { fenceExpired, isWorkerAlive } from './lanes.ts'
+import { isWorkerAlive } from './lanes.ts'
 import { asNumber, asText, NOW, sqlText } from './sql-text.ts'
 
 const MINUTE_MS = 60_000
@@ -66,10 +66,14 @@ export const readStatistics = (
     dead: asNumber(row[6]),
   }))
 
+/**
+ * Unlike a lane, a duty is not worth waiting for a fence: its steps are safe to repeat, so it is free once the lease of its
+ * worker is over by the database's clock.
+ */
 const DUTY = sqlText(
   (t) => `INSERT INTO ${t.lanes} (destination, lane, worker_id) VALUES (?, -1, ?)
 ON CONFLICT (destination, lane) DO UPDATE SET worker_id = excluded.worker_id
-WHERE worker_id IS NULL OR worker_id = excluded.worker_id OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS w WHERE w.id = ${t.lanes}.worker_id AND w.fenced = 0)
+WHERE worker_id IS NULL OR worker_id = excluded.worker_id OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS w WHERE w.id = ${t.lanes}.worker_id AND w.fenced = 0 AND w.expires_at > ${NOW})
 RETURNING 1`,
 )
 
@@ -77,10 +81,8 @@ const FINISH = sqlText(
   (t) => `UPDATE ${t.lanes} SET worker_id = NULL WHERE destination = ? AND lane = -1 AND worker_id = ?`,
 )
 
-export const takeDuty = (c: SqliteConnection, t: Tables, name: string, workerId: string): boolean => {
-  fenceExpired(c, t)
-  return isWorkerAlive(c, t, workerId) && c.rows(DUTY(t), [name, workerId]).length === 1
-}
+export const takeDuty = (c: SqliteConnection, t: Tables, name: string, workerId: string): boolean =>
+  isWorkerAlive(c, t, workerId) && c.rows(DUTY(t), [name, workerId]).length === 1
 
 export const finishDuty = (c: SqliteConnection, t: Tables, name: string, workerId: string): void => {
   c.rows(FINISH(t), [name, workerId])

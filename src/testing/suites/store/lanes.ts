@@ -117,11 +117,66 @@ export const lanesTopic: Topic = {
       const other = await t.worker({ leaseMs: 60 })
       const watcher = await t.worker()
       await t.until(60, 'the other one is fenced', async () => {
-        await t.store.lanes.survey(watcher.id, ['alpha'])
+        await t.store.lanes.survey(watcher.id, ['alpha'], await t.leasesSeenBy(watcher))
         const views = await t.store.inspection.workers()
         return views.some((view) => view.workerId === other.id && view.fenced)
       })
       assert.equal(await t.store.lanes.renew(me.id, LONG_MS), true)
+    },
+
+    '[26] nobody is fenced whom the survey does not name, even if its lease ran out': async (t) => {
+      await t.declare('alpha')
+      const [lost, watcher] = [await t.worker({ leaseMs: 1 }), await t.worker()]
+      await take(t, lost.id, LANES)
+      await t.until(5, 'its lease ran out', async () => {
+        const [seen] = await t.leasesSeenBy(watcher)
+        return seen?.expired === true
+      })
+      const survey = await t.store.lanes.survey(watcher.id, ['alpha'], [])
+      assert.deepEqual(survey.destinations.get('alpha'), { workers: 2, mine: [], free: 0 })
+      assert.deepEqual(await take(t, watcher.id, LANES), [])
+      assert.equal(await t.store.lanes.renew(lost.id, LONG_MS), true)
+    },
+
+    '[26] a worker that has renewed since its lease was seen is not fenced': async (t) => {
+      const [lost, watcher] = [await t.worker({ leaseMs: 1 }), await t.worker()]
+      const before = await t.leasesSeenBy(watcher)
+      let now = before
+      await t.until(5, 'it has another lease', async () => {
+        await t.store.lanes.renew(lost.id, 1)
+        now = await t.leasesSeenBy(watcher)
+        return now[0]?.stamp !== before[0]?.stamp
+      })
+      await t.until(5, 'that one ran out, too', async () => {
+        now = await t.leasesSeenBy(watcher)
+        return now[0]?.expired === true
+      })
+      const survey = await t.store.lanes.survey(watcher.id, ['alpha'], before)
+      assert.deepEqual(
+        survey.others.map(({ workerId }) => workerId),
+        [lost.id],
+      )
+      assert.deepEqual((await t.store.lanes.survey(watcher.id, ['alpha'], now)).others, [])
+      assert.equal(await t.store.lanes.renew(lost.id, LONG_MS), false)
+    },
+
+    '[26] a lease that has not run out is not ended by calling its worker silent': async (t) => {
+      const [other, watcher] = [await t.worker({ leaseMs: LONG_MS }), await t.worker()]
+      const seen = await t.leasesSeenBy(watcher)
+      assert.deepEqual(
+        seen.map(({ workerId, leaseMs, expired }) => ({ workerId, leaseMs, expired })),
+        [{ workerId: other.id, leaseMs: LONG_MS, expired: false }],
+      )
+      await t.store.lanes.survey(watcher.id, ['alpha'], seen)
+      assert.equal(await t.store.lanes.renew(other.id, LONG_MS), true)
+    },
+
+    'a survey tells nothing of a worker that was fenced or has retired': async (t) => {
+      const me = await t.worker()
+      await t.fencedWorker()
+      const gone = await t.worker()
+      await t.store.lanes.retire(gone.id)
+      assert.deepEqual(await t.leasesSeenBy(me), [])
     },
 
     'the lanes of a fenced worker can be taken, and are not clean': async (t) => {

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest'
+import type { WorkerLease } from '../spi/index.ts'
+import { LeaseWatch } from './lease-watch.ts'
+
+const OWN_MS = 10_000
+
+const lease = (over: Partial<WorkerLease> = {}): WorkerLease => ({
+  workerId: 'w',
+  stamp: '1',
+  leaseMs: 4_000,
+  expired: false,
+  ...over,
+})
+
+describe('the watch over other leases', () => {
+  it('[26] calls nobody silent before a whole lease has passed since it was first seen, whatever the database says', () => {
+    const watch = new LeaseWatch(OWN_MS)
+    watch.see([lease()], 100)
+    watch.see([lease({ expired: true })], 600)
+    expect(watch.silent(4_099)).toEqual([])
+    expect(watch.silent(4_100)).toEqual([{ workerId: 'w', stamp: '1' }])
+  })
+
+  it('begins anew with every renewal', () => {
+    const watch = new LeaseWatch(OWN_MS)
+    watch.see([lease()], 0)
+    watch.see([lease({ stamp: '2' })], 3_000)
+    expect(watch.silent(6_999)).toEqual([])
+    expect(watch.silent(7_000)).toEqual([{ workerId: 'w', stamp: '2' }])
+  })
+
+  it('takes its own lease for that of a version that does not say', () => {
+    const watch = new LeaseWatch(OWN_MS)
+    watch.see([lease({ leaseMs: null })], 0)
+    expect(watch.silent(9_999)).toEqual([])
+    expect(watch.silent(10_000)).toHaveLength(1)
+  })
+
+  it('forgets whoever is gone', () => {
+    const watch = new LeaseWatch(OWN_MS)
+    watch.see([lease()], 0)
+    watch.see([], 1_000)
+    watch.see([lease()], 2_000)
+    expect(watch.silent(5_999)).toEqual([])
+  })
+
+  it('says when to look again, and not at all when all that is left is up to the database', () => {
+    const watch = new LeaseWatch(OWN_MS)
+    expect(watch.nextInMs(0)).toBeNull()
+    watch.see([lease(), lease({ workerId: 'v', leaseMs: 9_000, expired: true })], 0)
+    expect([watch.nextInMs(1_000), watch.nextInMs(5_000), watch.nextInMs(9_000)]).toEqual([
+      3_000,
+      4_000,
+      null,
+    ])
+  })
+
+  it('waits only for those that do not seem to come back', () => {
+    const watch = new LeaseWatch(OWN_MS)
+    watch.see([lease()], 0)
+    expect(watch.nextExpiredInMs(0)).toBeNull()
+    watch.see([lease({ expired: true })], 1_000)
+    expect([watch.nextExpiredInMs(1_000), watch.nextExpiredInMs(4_000)]).toEqual([3_000, 1])
+  })
+})
