@@ -129,7 +129,6 @@ export class Nemesis {
       world.databaseOffsetMs = plan.clockGoesBack
         ? nemesis.between(-most, most)
         : before + nemesis.between(0, most)
-      world.clockWentBack ||= world.databaseOffsetMs < before
       world.note('database', `*sets its clock to ${Math.round(world.databaseOffsetMs)} ms off`)
     }
     if (this.#happens('sinkOutage'))

@@ -48,8 +48,6 @@ export class World {
   databaseDownUntil = 0
   /** The database has a clock of its own, which can be set. */
   databaseOffsetMs = 0
-  /** From then on keys have no order: what was stored before looks like the future for a while. */
-  clockWentBack = false
   violation: Violation | null = null
 
   constructor(plan: Plan, defect: Defect | null) {

@@ -16,8 +16,8 @@ export const LANES_AND_READS: readonly Mutant[] = [
   {
     name: 'silence-by-the-clock-of-the-database',
     file: WATCH,
-    find: '(seen) => this.#endsAt(seen) <= now',
-    replace: '(seen) => seen.lease.expired',
+    find: '({ endsAt }) => endsAt <= now',
+    replace: '({ lease }) => lease.expired',
     breaks:
       'a lease on which its holder still counts is not taken over, whatever the clock of the database says',
     hunters: [WATCH_TEST, 'simulator'],

@@ -36,7 +36,6 @@ import { createSystemRuntime } from './runtime/system-runtime.ts'
 import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
 
 const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
-const PROCESS_ONCE_NAMES: ReadonlySet<string> = new Set(['signal'])
 const FLUSH_NAMES: ReadonlySet<string> = new Set(['timeoutMs'])
 const FETCH_NAMES: ReadonlySet<string> = new Set(['destination', 'limit'])
 
@@ -109,7 +108,6 @@ class OutboxCore<Tx, E> implements HotIntake {
       store: this.#store as Store,
       runtime: this.#runtime,
       logger: this.#logger,
-      watch: new LeaseWatch(this.#options.laneLeaseMs),
       drainMs: () => this.#options.drainMs,
       ready: () => this.#open(),
       running: () => this.#engine,
@@ -286,7 +284,7 @@ class OutboxCore<Tx, E> implements HotIntake {
 
   // ----------------------------------------------------------------------------------------- delivering
 
-  #createEngine(served: readonly ResolvedDestination[], manual: boolean, watch?: LeaseWatch): Engine {
+  #createEngine(served: readonly ResolvedDestination[], manual: boolean, watch = new LeaseWatch()): Engine {
     return new Engine({
       store: this.#store as Store,
       options: this.#options,
@@ -298,7 +296,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       served,
       listeners: (name) => this.#destinations.registry(name),
       manual,
-      ...(watch === undefined ? {} : { watch }),
+      watch,
       detached: this.#detached,
       tellOthers: (destination) => this.#wakeUps.tell(destination),
       failed: this.#failed,
@@ -363,10 +361,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       },
       close,
       [Symbol.asyncDispose]: close,
-      processOnce: async (given: { readonly signal?: AbortSignal } = {}) => {
-        refuseUnknown('processOnce', given, PROCESS_ONCE_NAMES)
-        return await this.#rounds.processOnce(given.signal)
-      },
+      processOnce: (given?: { readonly signal?: AbortSignal }) => this.#rounds.processOnce(given),
       flush: async (given: { readonly timeoutMs?: number } = {}) => {
         refuseUnknown('flush', given, FLUSH_NAMES)
         const timeoutMs = boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])

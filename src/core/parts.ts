@@ -9,6 +9,7 @@ import { LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError } from './errors.ts'
 import { type Detached, Engine } from './flow/engine.ts'
 import type { HotDelivery, HotIntake } from './flow/hot-intake.ts'
+import { LeaseWatch } from './flow/lease-watch.ts'
 import type { Publishing } from './flow/publishing.ts'
 import { createPublishing } from './flow/transactions-api.ts'
 import { InFlightTracker } from './in-flight-tracker.ts'
@@ -226,6 +227,7 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
       served: [local],
       listeners: () => listeners,
       manual: false,
+      watch: new LeaseWatch(),
       detached: this.#detached,
       failed: () => undefined,
       ended: ({ id }) => this.inFlight.release(id),

@@ -3,7 +3,8 @@
  * engine; otherwise each round has one of its own, which gives its lanes back at the end.
  */
 import type { Engine } from './flow/engine.ts'
-import type { LeaseWatch } from './flow/lease-watch.ts'
+import { LeaseWatch } from './flow/lease-watch.ts'
+import { refuseUnknown } from './model/unknown-names.ts'
 import type { Flushed, ProcessedOnce } from './outbox-api.ts'
 import { sleep, within } from './runtime/signal.ts'
 import type { Logger, Runtime, Store } from './spi/index.ts'
@@ -12,8 +13,6 @@ export interface RoundsParts {
   readonly store: Store
   readonly runtime: Runtime
   readonly logger: Logger
-  /** Outlives the engines of the rounds, each of which is too short to see a lease through. */
-  readonly watch: LeaseWatch
   readonly drainMs: () => number
   readonly ready: () => Promise<void>
   /** Null while the process is not started. */
@@ -27,6 +26,7 @@ interface Round {
   readonly partlySeen: ReadonlySet<string>
 }
 
+const PROCESS_ONCE_NAMES: ReadonlySet<string> = new Set(['signal'])
 /** Between two rounds of a flush in which nothing could be sent. */
 const FLUSH_PAUSE_MS = 50
 /** Between two looks at a worker that seems to be dead: it may come back. */
@@ -35,6 +35,8 @@ const TAKEOVER_PAUSE_MS = 500
 export class Rounds {
   readonly #parts: RoundsParts
   readonly #engines = new Set<Engine>()
+  /** Outlives the engines of the rounds, none of which lasts long enough to see a lease through. */
+  readonly #watch = new LeaseWatch()
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(parts: RoundsParts) {
@@ -50,11 +52,13 @@ export class Rounds {
    * A process that runs for one round only, from cron, would never see the lease of a dead one through, and neither
    * would the next: what is due in its lanes has to be waited for here.
    */
-  async processOnce(signal?: AbortSignal): Promise<ProcessedOnce> {
-    const { runtime, running, watch, logger } = this.#parts
+  async processOnce(given: { readonly signal?: AbortSignal } = {}): Promise<ProcessedOnce> {
+    refuseUnknown('processOnce', given, PROCESS_ONCE_NAMES)
+    const { signal } = given
+    const { runtime, running, logger } = this.#parts
     for (let waited = false; ; waited = true) {
       const { processed, partlySeen } = await this.#round()
-      const waitMs = watch.nextExpiredInMs(runtime.monotonicNow())
+      const waitMs = this.#watch.nextExpiredInMs(runtime.monotonicNow())
       if (!processed.idle || waitMs === null || running() !== null || signal?.aborted === true)
         return processed
       if (!(await this.#isDueAtAny(partlySeen))) return processed
@@ -90,10 +94,10 @@ export class Rounds {
   }
 
   async #roundNow(): Promise<Round> {
-    const { ready, running, create, drainMs, watch } = this.#parts
+    const { ready, running, create, drainMs } = this.#parts
     await ready()
     const started = running()
-    const engine = started ?? create(watch)
+    const engine = started ?? create(this.#watch)
     const before = { ...engine.tally }
     let waiting = false
     const partlySeen = new Set<string>()

@@ -24,6 +24,10 @@ const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] 
   { seed: 1242, found: 'a delayed event was read past an event of its key that was too recent to be read' },
   { seed: 1271, found: 'a key went on behind a suspect that could not be counted' },
   { seed: 1408, found: 'an older answer of the registry ended a pause that had begun meanwhile' },
+  {
+    seed: 1412,
+    found: 'a clock set ahead ended a lease on which its holder still counted, and a lane had two owners',
+  },
 ]
 
 describe('the simulator', () => {

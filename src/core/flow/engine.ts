@@ -14,8 +14,8 @@ import { Expander } from './expand.ts'
 import { HotClaims } from './hot-claims.ts'
 import type { HotDelivery, HotIntake } from './hot-intake.ts'
 import { Lanes } from './lanes.ts'
-import { LeaseWatch } from './lease-watch.ts'
-import { cleanupDuty, partitionsDuty, pendingDuty, statisticsDuty } from './maintainers/duties.ts'
+import type { LeaseWatch } from './lease-watch.ts'
+import { dutiesOf } from './maintainers/duties.ts'
 import { DutyLoop } from './maintainers/duty.ts'
 import { reconcilerDuty } from './maintainers/reconciler.ts'
 import { Quarantine } from './quarantine.ts'
@@ -39,7 +39,7 @@ export interface EngineParts {
   readonly detached: Detached
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
   /** Where one engine after another goes on to watch the same workers. */
-  readonly watch?: LeaseWatch
+  readonly watch: LeaseWatch
   /** There is something to read at this destination, or at all, in lanes that other processes have. */
   readonly tellOthers?: (destination: string | null) => void
   /** A delivery left the memory of this process. */
@@ -101,14 +101,7 @@ export class Engine implements HotIntake {
       this.#flows.get(settings.name)?.apply(settings),
     )
     this.#lanes = new Lanes(
-      {
-        store,
-        runtime,
-        logger,
-        metrics,
-        newId,
-        watch: parts.watch ?? new LeaseWatch(options.laneLeaseMs),
-      },
+      { store, runtime, logger, metrics, newId, watch: parts.watch },
       {
         leaseMs: options.laneLeaseMs,
         renewMs: options.laneRenewMs,
@@ -386,11 +379,7 @@ export class Engine implements HotIntake {
       this.#flows.get(destination)?.poller.sweepSoon()
     }
     const reconciler = reconcilerDuty(store, this.#routes, newId, added)
-    const duties = [reconciler, statisticsDuty(store)]
-    if (options.cleanupIntervalMs > 0) duties.push(cleanupDuty(store, options, logger, reconciler))
-    if (options.partitionIntervalMs > 0 && store.maintenance.partitions !== undefined)
-      duties.push(partitionsDuty(store, options, logger))
-    if (options.pendingIntervalMs > 0) duties.push(pendingDuty(store, options, metrics))
+    const duties = dutiesOf(store, options, logger, metrics, reconciler)
     const loops = duties.map((duty) => new DutyLoop(duty, parts))
     this.#duties.push(...loops)
     for (const loop of loops) loop.start()

@@ -51,7 +51,7 @@ const create = async () => {
       logger: SILENT_LOGGER,
       metrics: NOOP_METRICS,
       newId,
-      watch: new LeaseWatch(LEASE_MS),
+      watch: new LeaseWatch(),
     },
     { leaseMs: LEASE_MS, renewMs: RENEW_MS, destinations: ['x'] },
     {

@@ -15,32 +15,9 @@
  */
 import { LANES } from '../model/lane.ts'
 import { CHANNELS, type LanesMessage, tell } from '../runtime/channels.ts'
-import type { Cancel, Logger, Metrics, OpenBreaker, OwnedLane, Runtime, Store } from '../spi/index.ts'
+import type { Cancel, Logger, Metrics, OwnedLane, Runtime, Store } from '../spi/index.ts'
+import type { LaneEvents, LaneOptions } from './lane-events.ts'
 import type { LeaseWatch } from './lease-watch.ts'
-
-export interface LaneEvents {
-  /** Lanes came or went; `unclean` were taken from a worker that did not say goodbye. */
-  changed(
-    destination: string,
-    change: { readonly gained: readonly number[]; readonly unclean: readonly number[] },
-  ): void
-  /** Rights of this worker id are void. */
-  fenced(workerId: string): void
-  /** Whether anything of this lane is in memory here. */
-  isBusy(destination: string, lane: number): boolean
-  /** Whether something of this lane was sent, or is being sent, and is not settled yet. */
-  isUnderWay(destination: string, lane: number): boolean
-  /** What others shall know of our breakers; asked with every renewal. */
-  openBreakers(): readonly OpenBreaker[]
-  /** After every successful renewal, for what else is refreshed at that pace. */
-  renewed(): void
-}
-
-export interface LaneOptions {
-  readonly leaseMs: number
-  readonly renewMs: number
-  readonly destinations: readonly string[]
-}
 
 /** While others could fail or lanes are missing, look this often: a takeover shall not wait for a renewal. */
 const WATCH_MS = 500
@@ -257,7 +234,7 @@ export class Lanes {
     const { destinations } = this.#options
     const silent = this.#watch.silent(this.#runtime.monotonicNow())
     const survey = await this.#store.lanes.survey(this.#workerId, destinations, silent)
-    this.#watch.see(survey.others, this.#runtime.monotonicNow())
+    this.#watch.see(survey.others, this.#runtime.monotonicNow(), this.#options.leaseMs)
     if (!survey.alive) {
       this.#startAnew()
       return

@@ -14,40 +14,40 @@ const lease = (over: Partial<WorkerLease> = {}): WorkerLease => ({
 
 describe('the watch over other leases', () => {
   it('[26] calls nobody silent before a whole lease has passed since it was first seen, whatever the database says', () => {
-    const watch = new LeaseWatch(OWN_MS)
-    watch.see([lease()], 100)
-    watch.see([lease({ expired: true })], 600)
+    const watch = new LeaseWatch()
+    watch.see([lease()], 100, OWN_MS)
+    watch.see([lease({ expired: true })], 600, OWN_MS)
     expect(watch.silent(4_099)).toEqual([])
     expect(watch.silent(4_100)).toEqual([{ workerId: 'w', stamp: '1' }])
   })
 
   it('begins anew with every renewal', () => {
-    const watch = new LeaseWatch(OWN_MS)
-    watch.see([lease()], 0)
-    watch.see([lease({ stamp: '2' })], 3_000)
+    const watch = new LeaseWatch()
+    watch.see([lease()], 0, OWN_MS)
+    watch.see([lease({ stamp: '2' })], 3_000, OWN_MS)
     expect(watch.silent(6_999)).toEqual([])
     expect(watch.silent(7_000)).toEqual([{ workerId: 'w', stamp: '2' }])
   })
 
   it('takes its own lease for that of a version that does not say', () => {
-    const watch = new LeaseWatch(OWN_MS)
-    watch.see([lease({ leaseMs: null })], 0)
+    const watch = new LeaseWatch()
+    watch.see([lease({ leaseMs: null })], 0, OWN_MS)
     expect(watch.silent(9_999)).toEqual([])
     expect(watch.silent(10_000)).toHaveLength(1)
   })
 
   it('forgets whoever is gone', () => {
-    const watch = new LeaseWatch(OWN_MS)
-    watch.see([lease()], 0)
-    watch.see([], 1_000)
-    watch.see([lease()], 2_000)
+    const watch = new LeaseWatch()
+    watch.see([lease()], 0, OWN_MS)
+    watch.see([], 1_000, OWN_MS)
+    watch.see([lease()], 2_000, OWN_MS)
     expect(watch.silent(5_999)).toEqual([])
   })
 
   it('says when to look again, and not at all when all that is left is up to the database', () => {
-    const watch = new LeaseWatch(OWN_MS)
+    const watch = new LeaseWatch()
     expect(watch.nextInMs(0)).toBeNull()
-    watch.see([lease(), lease({ workerId: 'v', leaseMs: 9_000, expired: true })], 0)
+    watch.see([lease(), lease({ workerId: 'v', leaseMs: 9_000, expired: true })], 0, OWN_MS)
     expect([watch.nextInMs(1_000), watch.nextInMs(5_000), watch.nextInMs(9_000)]).toEqual([
       3_000,
       4_000,
@@ -56,10 +56,10 @@ describe('the watch over other leases', () => {
   })
 
   it('waits only for those that do not seem to come back', () => {
-    const watch = new LeaseWatch(OWN_MS)
-    watch.see([lease()], 0)
+    const watch = new LeaseWatch()
+    watch.see([lease()], 0, OWN_MS)
     expect(watch.nextExpiredInMs(0)).toBeNull()
-    watch.see([lease({ expired: true })], 1_000)
+    watch.see([lease({ expired: true })], 1_000, OWN_MS)
     expect([watch.nextExpiredInMs(1_000), watch.nextExpiredInMs(4_000)]).toEqual([3_000, 1])
   })
 })

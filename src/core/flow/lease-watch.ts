@@ -11,22 +11,19 @@ interface Seen {
   readonly lease: WorkerLease
   /** When this lease was first seen, at the end of the survey that told of it. */
   readonly since: number
+  readonly endsAt: number
 }
 
 export class LeaseWatch {
-  readonly #ownLeaseMs: number
   #seen: ReadonlyMap<string, Seen> = new Map()
 
-  constructor(ownLeaseMs: number) {
-    this.#ownLeaseMs = ownLeaseMs
-  }
-
-  see(others: readonly WorkerLease[], now: number): void {
+  /** Whoever does not say for how long it leases is taken to do as we do. */
+  see(others: readonly WorkerLease[], now: number, ownLeaseMs: number): void {
     this.#seen = new Map(
       others.map((lease) => {
         const before = this.#seen.get(lease.workerId)
         const since = before?.lease.stamp === lease.stamp ? before.since : now
-        return [lease.workerId, { lease, since }]
+        return [lease.workerId, { lease, since, endsAt: since + (lease.leaseMs ?? ownLeaseMs) }]
       }),
     )
   }
@@ -34,23 +31,19 @@ export class LeaseWatch {
   /** Workers on whose lease nobody can count any more, unless they have renewed it since. */
   silent(now: number): readonly SilentWorker[] {
     return [...this.#seen.values()]
-      .filter((seen) => this.#endsAt(seen) <= now)
+      .filter(({ endsAt }) => endsAt <= now)
       .map(({ lease: { workerId, stamp } }) => ({ workerId, stamp }))
   }
 
   /** Until the next of them may be silent for long enough; null when there is none to wait for. */
   nextInMs(now: number): number | null {
-    return soonest([...this.#seen.values()].map((seen) => this.#endsAt(seen) - now))
+    return soonest([...this.#seen.values()].map(({ endsAt }) => endsAt - now))
   }
 
   /** The same for those only whose lease is over for the database: they do not seem to come back. */
   nextExpiredInMs(now: number): number | null {
     const expired = [...this.#seen.values()].filter(({ lease }) => lease.expired)
-    return soonest(expired.map((seen) => Math.max(1, this.#endsAt(seen) - now)))
-  }
-
-  #endsAt({ lease, since }: Seen): number {
-    return since + (lease.leaseMs ?? this.#ownLeaseMs)
+    return soonest(expired.map(({ endsAt }) => Math.max(1, endsAt - now)))
   }
 }
 

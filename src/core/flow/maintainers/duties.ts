@@ -9,6 +9,22 @@ const MINUTE_MS = 60_000
 const PARTITION_LOCK_MS = 200
 const KEEP_STATISTICS_MINUTES = 7 * 24 * 60
 
+/** All that there is to do, by what the options and the tables ask for. */
+export const dutiesOf = (
+  store: Store,
+  options: ResolvedOptions,
+  logger: Logger,
+  metrics: Metrics,
+  reconciler: Duty,
+): Duty[] => {
+  const duties = [reconciler, statisticsDuty(store)]
+  if (options.cleanupIntervalMs > 0) duties.push(cleanupDuty(store, options, logger, reconciler))
+  if (options.partitionIntervalMs > 0 && store.maintenance.partitions !== undefined)
+    duties.push(partitionsDuty(store, options, logger))
+  if (options.pendingIntervalMs > 0) duties.push(pendingDuty(store, options, metrics))
+  return duties
+}
+
 /**
  * Removes what is past its retention, in bounded steps; counts are logged per kind. The reconciler goes first, because
  * what is not reconciled stays.
