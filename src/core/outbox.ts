@@ -7,7 +7,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { optionalText } from './check-options.ts'
 import { Destinations, type LOCAL } from './destinations.ts'
-import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
+import { ERROR_CODES, OutboxError } from './errors.ts'
 import { type Detached, Engine, type EngineParts } from './flow/engine.ts'
 import { failureReporter } from './flow/failure-reporter.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
@@ -33,6 +33,7 @@ import type { Outbox } from './outbox-api.ts'
 import { Pullers } from './pullers.ts'
 import { Rounds } from './rounds.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
+import { schemaBehind } from './schema-behind.ts'
 import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
 
 const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
@@ -154,6 +155,10 @@ class OutboxCore<Tx, E> implements HotIntake {
     return this.#engine?.admits(destination) ?? false
   }
 
+  get workerId(): string {
+    return this.#engine?.workerId ?? ''
+  }
+
   offer(deliveries: Parameters<HotIntake['offer']>[0]): void {
     ;(this.#engine ?? this.#stopped)?.offer(deliveries)
   }
@@ -196,16 +201,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       return
     }
     const { current, latest } = await store.schema.status()
-    if (current >= latest) return
-    const state =
-      current === 0 ? 'do not exist yet' : `are at version ${current}, this release needs ${latest}`
-    throw new StoreError(
-      ERROR_CODES.schemaBehind,
-      `the outbox tables of ${store.name} ${state}: run outbox.schema.migrate() once, pass migrate: true to ` +
-        'createOutbox, apply the statements that outbox.schema.sql() prints, or let your own tool migrate from ' +
-        `version ${current} to ${latest} (docs/migrations.md)`,
-      { current, latest },
-    )
+    if (current < latest) throw schemaBehind(store.name, current, latest)
   }
 
   /** Starting, stopping and closing take turns, so that none of them finds another one half done. */
