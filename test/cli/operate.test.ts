@@ -236,7 +236,14 @@ describe('the commands', { timeout: 240_000 }, () => {
     const shop = await createShopWithDead(1)
     const { json } = await shop.run(['dead', 'list', '--json'])
     const id = json.groups[0].sample
+    expect(
+      json.groups[0].lastDiedAt > (await shop.run(['dead', 'show', id, '--json'])).json.event.createdAt,
+    ).toBe(true)
     expect((await shop.run(['dead', 'redrive', id])).code).toBe(0)
+    for (const act of [['redrive'], ['discard', '--reason', 'late']]) {
+      const late = await shop.run(['dead', ...act, id])
+      expect(late).toMatchObject({ code: 6, stderr: expect.stringContaining('is not dead but discarded') })
+    }
     const why = await shop.run(['why', id, '--json'])
     expect(why.json.deliveries).toMatchObject([
       { run: 1, status: 'discarded' },
