@@ -90,6 +90,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   /** Runs things outside of whatever transaction or request somebody is in who publishes. */
   readonly #detached = AsyncLocalStorage.snapshot() as Detached
   #connected = false
+  #mustExist = false
   #closed = false
   readonly api: Outbox<Tx, E>
 
@@ -133,6 +134,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       throw new OutboxError(ERROR_CODES.conflict, 'settings cannot change while the outbox is started')
     }
     const given = withSettings(this.#given, settings)
+    this.#mustExist = settings.mustExist ?? this.#mustExist
     Object.assign(this.#options, resolveOptions(given), { outside: settings.destinations ?? {} })
     this.#sinks.use(given)
   }
@@ -190,7 +192,8 @@ class OutboxCore<Tx, E> implements HotIntake {
   async #connect(): Promise<void> {
     this.#requireNotClosed()
     this.#connected = true
-    await this.#store.open({ runtime: this.#runtime, logger: this.#logger })
+    const mustExist = this.#mustExist
+    await this.#store.open({ runtime: this.#runtime, logger: this.#logger, mustExist })
   }
 
   async #openStore(): Promise<void> {
