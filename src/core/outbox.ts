@@ -33,8 +33,8 @@ import type { Outbox } from './outbox-api.ts'
 import { Pullers } from './pullers.ts'
 import { Rounds } from './rounds.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
-import { schemaBehind } from './schema-behind.ts'
-import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
+import { createSchemaApi, schemaBehind } from './schema-api.ts'
+import type { Logger, Metrics, Runtime, Store, Transactions } from './spi/index.ts'
 
 const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
 const PROCESS_ONCE_NAMES: ReadonlySet<string> = new Set(['signal'])
@@ -378,7 +378,7 @@ class OutboxCore<Tx, E> implements HotIntake {
         return await this.#fetch(destination, limit)
       },
       inspect: createInspect(store.inspection, store.registry, open),
-      schema: this.#schemaApi(),
+      schema: createSchemaApi(store.schema, () => this.#connect()),
       operator: createOperator({
         store: store as Store,
         options,
@@ -390,15 +390,5 @@ class OutboxCore<Tx, E> implements HotIntake {
     })
     Object.defineProperty(api, 'isStarted', { get: () => this.#engine !== null })
     return api as unknown as Outbox<Tx, E>
-  }
-
-  /** The schema must be reachable when it is behind, so it needs a connection and nothing more. */
-  #schemaApi(): Schema {
-    const { schema } = this.#store
-    return {
-      status: () => this.#connect().then(() => schema.status()),
-      migrate: () => this.#connect().then(() => schema.migrate()),
-      sql: () => schema.sql(),
-    }
   }
 }

@@ -1,4 +1,12 @@
 import { ERROR_CODES, StoreError } from './errors.ts'
+import type { Schema } from './spi/index.ts'
+
+/** The schema must be reachable when it is behind, so it needs a connection and nothing more. */
+export const createSchemaApi = (schema: Schema, connect: () => Promise<void>): Schema => ({
+  status: () => connect().then(() => schema.status()),
+  migrate: () => connect().then(() => schema.migrate()),
+  sql: () => schema.sql(),
+})
 
 /** The tables are missing or old; what is most likely to help comes first. */
 export const schemaBehind = (store: string, current: number, latest: number): StoreError => {
