@@ -81,5 +81,6 @@ export type {
 export { createJsonLogger, SILENT_LOGGER } from './core/runtime/logger.ts'
 export { type CountingMetrics, createCountingMetrics, NOOP_METRICS } from './core/runtime/metrics.ts'
 export { createConsoleLogger, createSystemRuntime } from './core/runtime/system-runtime.ts'
+export type { DeliveryStory, EventStory, SettledBy } from './core/settled-by.ts'
 export type * from './core/spi/index.ts'
 export { type StandardSchema, typeOnly } from './core/standard-schema.ts'

@@ -46,6 +46,32 @@ export const highlight = (code: string, name: string): string => {
     : hljs.highlight(code, { language, ignoreIllegals: true }).value
 }
 
+/**
+ * Command lines as they are in documents: hljs knows the words of the shell itself, of which they have hardly any. Named
+ * groups are the classes; a command is the first word of a line, after variables that are set for it, or after `|`, `&&` and `;`.
+ */
+const COMMAND_LINE = new RegExp(
+  [
+    String.raw`(?<comment>(?<=^|\s)#.*$)`,
+    String.raw`(?<string>"(?:[^"\\]|\\.)*"|'[^']*')`,
+    String.raw`(?<variable>\$\w+|\$\{[^}]*\}|(?<=^|\s)[A-Z_]+(?==))`,
+    String.raw`(?<attr>(?<=\s)--?[A-Za-z][\w-]*)`,
+    String.raw`(?<title>(?<=(?<!\\\n)^(?:[A-Z_]+=\S+ )*|(?:[|;]|&&) )[\w./@-]+(?=\s|$))`,
+  ].join('|'),
+  'gm',
+)
+
+const commandLines = (code: string): string => {
+  let [html, at] = ['', 0]
+  for (const match of code.matchAll(COMMAND_LINE)) {
+    const [kind] = Object.entries(match.groups ?? {}).find(([, text]) => text !== undefined) ?? ['']
+    const text = escapeHtml(match[0])
+    html += `${escapeHtml(code.slice(at, match.index))}<span class="hljs-${kind}">${text}</span>`
+    at = match.index + match[0].length
+  }
+  return html + escapeHtml(code.slice(at))
+}
+
 const ENTITIES: Readonly<Record<string, string>> = {
   '&lt;': '<',
   '&gt;': '>',
@@ -97,8 +123,10 @@ const codeBlock = (text: string, info: string): string => {
   if (language === 'mermaid') return diagram(text)
   const [first = '', name] = /^\/\/ ([\w.-]+\.ts)\n/.exec(text) ?? []
   const notes = [name, ...flags.map((flag) => NOTES[flag])].filter((note) => note !== undefined)
+  const code = text.slice(first.length)
+  const html = language === 'sh' ? commandLines(code) : highlight(code, language)
   const caption = notes.length === 0 ? '' : `<figcaption>${escapeHtml(notes.join(' · '))}</figcaption>`
-  return `<figure class="code${flags.includes('output') ? ' output' : ''}">${caption}<pre><code>${highlight(text.slice(first.length), language)}</code></pre></figure>\n`
+  return `<figure class="code${flags.includes('output') ? ' output' : ''}">${caption}<pre><code>${html}</code></pre></figure>\n`
 }
 
 const sectionsOf = (html: string): Section[] =>

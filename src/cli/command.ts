@@ -55,7 +55,13 @@ export const COMMON_FLAGS: readonly Flag[] = [
   { name: 'schema', value: 'NAME', about: 'with --url: schema of the tables (PostgreSQL)' },
   { name: 'prefix', value: 'TEXT', about: 'with --url: how the names of the tables begin' },
   { name: 'table', value: 'NAME', about: 'with --url: the same without the final underscore' },
-  { name: 'set', value: 'KEY=VALUE', about: 'a setting, on top of file and environment', many: true },
+  {
+    name: 'set',
+    value: 'KEY=VALUE',
+    about:
+      'a setting, on top of file and environment: pollInterval=5s, mailer.concurrency=2, retry.maxAttempts=3 … (config --all lists them)',
+    many: true,
+  },
   { name: 'json', about: 'one JSON object as the last line of standard output' },
   { name: 'no-color', about: 'no colours; also by NO_COLOR=1, and when the output is no terminal' },
   { name: 'help', short: 'h', about: 'this text' },

@@ -6,7 +6,8 @@ import type { ListQuery } from '../core/inspection.ts'
 import { UNROUTED } from '../core/model/delivery.ts'
 import { hintFor } from '../core/model/unknown-names.ts'
 import { isUuid } from '../core/model/uuid.ts'
-import type { DeliveryView, EventDetail } from '../core/spi/index.ts'
+import type { DeliveryStory, EventStory } from '../core/settled-by.ts'
+import type { DeliveryView } from '../core/spi/index.ts'
 import type { Flag } from './command.ts'
 import type { Session } from './session.ts'
 
@@ -104,7 +105,7 @@ export const collect = async (
 export const findEvent = async (
   session: Session,
   id: string,
-): Promise<readonly [LoadedOutbox, EventDetail, DeliveryView | null]> => {
+): Promise<readonly [LoadedOutbox, EventStory, DeliveryStory | null]> => {
   if (!isUuid(id)) session.refuse(`"${id}" is no id: ids look like 019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e`)
   const found = await session.find(async ({ outbox }) => {
     const event = await outbox.inspect.event(id)

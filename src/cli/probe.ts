@@ -26,8 +26,27 @@ export const tableName = (host: OutboxHost, table: string): string | null => {
   return pattern.exec(host.store.schema.sql())?.[1] ?? null
 }
 
-/** Names of the indexes that the store makes, without quotes. */
-export const indexNames = (host: OutboxHost): readonly string[] =>
-  [...host.store.schema.sql().matchAll(/CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"([^"]+)"/g)].map(
-    ([, name]) => name as string,
+export interface DeclaredIndex {
+  /** Without quotes; behind the name of its table where only the two together are unique. */
+  readonly name: string
+  /** The statement that makes it anew. */
+  readonly make: string
+}
+
+const STATEMENTS = /CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"([^"]+)"[^;]*;/g
+/** MySQL has them in the statement that makes the table, which does nothing where the table is. */
+const TABLES = /CREATE TABLE IF NOT EXISTS `([^`]+)` \(\n([\s\S]*?)\n\)/g
+const KEYS = /^ *((?:UNIQUE )?KEY (\w+) \(.*\)),?$/gm
+
+/** The indexes that the store makes, beside the primary keys. */
+export const declaredIndexes = (host: OutboxHost): readonly DeclaredIndex[] => {
+  const sql = host.store.schema.sql()
+  const byStatement = [...sql.matchAll(STATEMENTS)].map(([make, name]) => ({ name: name as string, make }))
+  const byTable = [...sql.matchAll(TABLES)].flatMap(([, table, body = '']) =>
+    [...body.matchAll(KEYS)].map(([, key, name]) => ({
+      name: `${table}.${name}`,
+      make: `ALTER TABLE \`${table}\` ADD ${key};`,
+    })),
   )
+  return [...byStatement, ...byTable]
+}

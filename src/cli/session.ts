@@ -3,7 +3,6 @@ import { hostname, userInfo } from 'node:os'
 import { type LoadedConfig, type LoadedOutbox, type LoadOptions, loadConfig } from '../config/load-config.ts'
 import type { Said } from '../config/settings.ts'
 import type { Act } from '../core/bulk.ts'
-import { placeOf } from '../core/model/store-place.ts'
 import { type Parsed, UsageError, type Values } from './parse.ts'
 import { type Column, type Paint, Progress, painter, tableLines, wantsColour } from './terminal.ts'
 
@@ -98,20 +97,17 @@ export class Session {
   makesFiles = false
 
   async load(options: LoadOptions = {}, said: readonly Said[] = []): Promise<LoadedConfig> {
+    // Looking must not make tables; `migrate` and the worker do.
+    const under = options.under ?? (() => ({ migrate: false }))
     const config = await loadConfig({
       environment: this.streams.environment,
       set: this.list('set'),
       ...this.#place(),
-      // Looking must not make tables; `migrate` and the worker do.
-      under: () => ({ migrate: false }),
       said,
       ...options,
+      under: (given, loaded) => ({ ...under(given, loaded), mustExist: !this.makesFiles }),
     })
     this.#opened.push(...config.outboxes)
-    for (const { host } of config.outboxes) {
-      const place = placeOf(host.store)
-      if (place !== null) place.mustExist = !this.makesFiles
-    }
     return config
   }
 

@@ -1,6 +1,8 @@
 /** Deliveries and times as people read them. */
 import { formatDuration } from '../config/duration.ts'
 import type { DeliveryStatus } from '../core/model/delivery.ts'
+import { isUuid } from '../core/model/uuid.ts'
+import type { EventStory, SettledBy } from '../core/settled-by.ts'
 import type { AttemptView, DeliveryView, EventDetail } from '../core/spi/index.ts'
 import { findEvent } from './filters.ts'
 import type { Session } from './session.ts'
@@ -34,15 +36,24 @@ export const deliveryColumns = (now: number): readonly Column<DeliveryView>[] =>
   { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
 ]
 
+/** `worker 0198… (web-1:4711)`, with how it came by the delivery. */
+export const settlerText = ({ workerId, worker, path }: SettledBy): string => {
+  // Of a hot claim of a worker that is gone, only the end of the id is known.
+  const id = isUuid(workerId) ? workerId : `…${workerId}`
+  const how = path === 'hot' ? 'straight after its commit' : 'from its lane'
+  return `worker ${id} (${worker ?? 'which has ended since'}), ${how}`
+}
+
 /** For JSON: times as text, and nothing that is not a plain value. */
 export const plainDelivery = (delivery: DeliveryView): Readonly<Record<string, unknown>> => {
-  const { createdAtMs, availableAtMs, finishedAtMs, seq, ...rest } = delivery
+  const { createdAtMs, availableAtMs, finishedAtMs, diedAtMs, seq, ...rest } = delivery
   return {
     ...rest,
     seq: seq.toString(),
     createdAt: timeText(createdAtMs),
     availableAt: availableAtMs === null ? null : timeText(availableAtMs),
     finishedAt: finishedAtMs === null ? null : timeText(finishedAtMs),
+    diedAt: diedAtMs === null ? null : timeText(diedAtMs),
   }
 }
 
@@ -57,7 +68,7 @@ const payloadText = ({ event: { data } }: EventDetail): string =>
 /** Shows the event that the operand names, and gives it back for more, with what --json prints of it. */
 export const showNamed = async (
   session: Session,
-): Promise<{ readonly detail: EventDetail; readonly json: Readonly<Record<string, unknown>> }> => {
+): Promise<{ readonly detail: EventStory; readonly json: Readonly<Record<string, unknown>> }> => {
   const [{ name }, detail] = await findEvent(session, session.operands[0] ?? '')
   const withPayload = session.isOn('payload')
   sayEvent(session, detail, withPayload)
@@ -91,7 +102,7 @@ const payloadValue = (data: EventDetail['event']['data']): unknown => {
   }
 }
 
-const sayEvent = (session: Session, detail: EventDetail, withPayload: boolean): void => {
+const sayEvent = (session: Session, detail: EventStory, withPayload: boolean): void => {
   const { event, deliveries, attempts } = detail
   const now = Date.now()
   const facts: readonly (readonly [string, string | null | undefined])[] = [
@@ -121,13 +132,19 @@ const sayEvent = (session: Session, detail: EventDetail, withPayload: boolean): 
     { title: 'attempts', text: ({ attempts: made }) => String(made), align: 'right' },
     {
       title: 'when',
-      text: ({ finishedAtMs, availableAtMs }) => {
-        if (finishedAtMs !== null) return agoText(finishedAtMs, now)
+      text: ({ finishedAtMs, diedAtMs, availableAtMs }) => {
+        const endedAtMs = finishedAtMs ?? diedAtMs
+        if (endedAtMs !== null) return agoText(endedAtMs, now)
         return availableAtMs === null ? '' : `due ${agoText(availableAtMs, now)}`
       },
     },
     { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
   ])
+  for (const { id, status, finishedAtMs, settler } of deliveries) {
+    if (status !== 'done' || settler === null) continue
+    session.say()
+    session.say(clean(`${id}: delivered at ${timeText(finishedAtMs)} by ${settlerText(settler)}`))
+  }
   if (attempts.length === 0) return
   session.say()
   session.say(session.paint('bold', 'Failed attempts'))

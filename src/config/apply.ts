@@ -1,7 +1,7 @@
 /** Settings from outside become options of an outbox; what its code said is remembered for `posthaste config`. */
 import { ERROR_CODES, type OutboxError } from '../core/errors.ts'
 import type { OutboxHost, SettingsFromOutside } from '../core/host.ts'
-import { exponential } from '../core/policy/retry.ts'
+import { EXPONENTIAL_DEFAULTS, exponential } from '../core/policy/retry.ts'
 import { ConfigError } from './errors.ts'
 import { fullName, SETTINGS } from './setting-table.ts'
 import { keyOf, type Origin, type Said } from './settings.ts'
@@ -89,6 +89,18 @@ export const applySettings = (
 const CODE: Origin = { kind: 'code', where: 'createOutbox' }
 const DEFAULT: Origin = { kind: 'default', where: '' }
 
+/** One value from outside replaces the policy of the code as a whole; of that one only the limit can be told. */
+const resolvedRetry = (host: OutboxHost, byKey: ReadonlyMap<string, Said>): readonly ResolvedSetting[] => {
+  const settings = SETTINGS.filter(({ scope }) => scope === 'retry')
+  const code = settings.some((setting) => byKey.has(fullName(setting))) ? undefined : host.given.retry
+  if (code !== undefined) return [{ key: 'retry.maxAttempts', value: code.maxAttempts, origin: CODE }]
+  return settings.map((setting) => {
+    const one = byKey.get(fullName(setting))
+    const value = one?.value ?? EXPONENTIAL_DEFAULTS[setting.name as keyof typeof EXPONENTIAL_DEFAULTS]
+    return { key: fullName(setting), value, origin: one?.origin ?? DEFAULT }
+  })
+}
+
 /** Every setting of an outbox as it holds, with where it came from. */
 export const resolvedSettings = (host: OutboxHost, said: readonly Said[]): readonly ResolvedSetting[] => {
   const byKey = new Map(said.map((one) => [keyOf(one), one]))
@@ -99,10 +111,6 @@ export const resolvedSettings = (host: OutboxHost, said: readonly Said[]): reado
     value: name === 'serve' ? host.served().map((destination) => destination.name) : options[name],
     origin: byKey.get(name)?.origin ?? (given[name] === undefined ? DEFAULT : CODE),
   }))
-  const retry = SETTINGS.filter(({ scope }) => scope === 'retry').flatMap((setting) => {
-    const one = byKey.get(fullName(setting))
-    return one === undefined ? [] : [{ key: fullName(setting), value: one.value, origin: one.origin }]
-  })
   const each = host.declared().flatMap((destination) =>
     SETTINGS.filter(({ scope }) => scope === 'destination').map((setting) => {
       const code = host.given.destinations?.[destination.name] as
@@ -116,5 +124,5 @@ export const resolvedSettings = (host: OutboxHost, said: readonly Said[]): reado
       }
     }),
   )
-  return [...plain, ...retry, ...each]
+  return [...plain, ...resolvedRetry(host, byKey), ...each]
 }

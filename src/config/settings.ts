@@ -35,6 +35,7 @@ const settingsOf = (...scopes: readonly SettingScope[]): ReadonlyMap<string, Set
 
 const OUTBOX_KEYS = settingsOf('outbox', 'destination')
 const RETRY_KEYS = settingsOf('retry')
+const RETRY_NAMES = [...RETRY_KEYS.keys()].map((name) => `retry.${name}`)
 const DESTINATION_KEYS = settingsOf('destination')
 const WORKER_KEYS = settingsOf('worker')
 
@@ -135,7 +136,8 @@ export const saidByFlag = (assignment: string): Said => {
         : DESTINATION_KEYS
   const setting = known.get(name)
   if (setting === undefined) {
-    throw new ConfigError(`${key} is not a setting${hintFor(name, new Set(known.keys()))} (--set)`, { key })
+    const names = group === null ? [...known.keys(), ...RETRY_NAMES] : [...known.keys()]
+    throw new ConfigError(`${key} is not a setting${hintFor(name, new Set(names))} (--set)`, { key })
   }
   return { setting, destination, value: readValue(setting, key, text, '--set', true), origin }
 }

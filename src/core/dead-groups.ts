@@ -12,8 +12,8 @@ export interface DeadGroup {
   /** The whole message of the newest one. */
   readonly lastError: string | null
   readonly count: number
-  readonly oldestAtMs: number
-  readonly newestAtMs: number
+  readonly firstDiedAtMs: number
+  readonly lastDiedAtMs: number
   /** For `operator.redrive({ deliveryIds })` and the like: all of those that were looked at. */
   readonly deliveryIds: readonly string[]
 }
@@ -70,7 +70,7 @@ export const groupDead = async (
 
 const toGroup = (fingerprint: string, views: readonly DeliveryView[]): DeadGroup => {
   const [newest] = views as [DeliveryView]
-  const times = views.map(({ createdAtMs }) => createdAtMs)
+  const times = views.map(({ diedAtMs, createdAtMs }) => diedAtMs ?? createdAtMs)
   return {
     fingerprint,
     destination: newest.destination,
@@ -78,8 +78,8 @@ const toGroup = (fingerprint: string, views: readonly DeliveryView[]): DeadGroup
     reason: reasonOf(newest),
     lastError: newest.lastError,
     count: views.length,
-    oldestAtMs: times.reduce((least, at) => Math.min(least, at)),
-    newestAtMs: times.reduce((most, at) => Math.max(most, at)),
+    firstDiedAtMs: times.reduce((least, at) => Math.min(least, at)),
+    lastDiedAtMs: times.reduce((most, at) => Math.max(most, at)),
     deliveryIds: views.map(({ id }) => id),
   }
 }

@@ -21,6 +21,8 @@ export type SettingsFromOutside = Partial<
 > & {
   /** By the names of destinations; `*` is for those that are not named. */
   readonly destinations?: Readonly<Record<string, DestinationSettingsFromOutside>>
+  /** For the store, when it is opened. */
+  readonly mustExist?: boolean
 }
 
 export interface OutboxHost {
@@ -52,7 +54,7 @@ export const hostOf = (outbox: unknown): OutboxHost | null => {
 /** The options that hold with these settings. */
 export const withSettings = <Tx, E>(
   given: OutboxOptions<Tx, E>,
-  { destinations: each = {}, ...settings }: SettingsFromOutside,
+  { destinations: each = {}, mustExist: _, ...settings }: SettingsFromOutside,
 ): OutboxOptions<Tx, E> => ({
   ...given,
   ...settings,

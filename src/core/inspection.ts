@@ -7,6 +7,7 @@ import { TUNED_NAMES, type TunedName } from './model/settings.ts'
 import { refuseUnknown } from './model/unknown-names.ts'
 import { isUuid } from './model/uuid.ts'
 import { boundedNumber, oneOf } from './options.ts'
+import { type EventStory, withSettlers } from './settled-by.ts'
 import type {
   AuditEntry,
   BlockedKey,
@@ -59,8 +60,11 @@ export interface StatisticsQuery {
   readonly minutes?: number
 }
 
-export interface Inspect extends Omit<Inspection, 'list' | 'blockedKeys' | 'audit' | 'lanes' | 'statistics'> {
+export interface Inspect
+  extends Omit<Inspection, 'list' | 'event' | 'blockedKeys' | 'audit' | 'lanes' | 'statistics'> {
   list(query?: ListQuery): Promise<DeliveryPage>
+  /** The event, all its deliveries (every run), who settled them, and their failed attempts. Null when unknown. */
+  event(eventId: string): Promise<EventStory | null>
   /** Keys whose head keeps others waiting: retrying, blocked or parked. */
   blockedKeys(query?: BlockedKeysQuery): Promise<readonly BlockedKey[]>
   /** What operators did, newest first. */
@@ -141,7 +145,11 @@ export const createInspect = (
       })
       return await afterReady(() => role.statistics(checked))
     },
-    event: (eventId) => byId(eventId, (id) => role.event(id)),
+    event: (eventId) =>
+      byId(eventId, async (id) => {
+        const [detail, workers] = await Promise.all([role.event(id), role.workers()])
+        return detail === null ? null : withSettlers(detail, workers)
+      }),
     eventOfDelivery: (deliveryId) => byId(deliveryId, (id) => role.eventOfDelivery(id)),
     counts: () => afterReady(() => role.counts()),
     workers: () => afterReady(() => role.workers()),

@@ -7,7 +7,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { optionalText } from './check-options.ts'
 import { Destinations, type LOCAL } from './destinations.ts'
-import { ERROR_CODES, OutboxError, StoreError } from './errors.ts'
+import { ERROR_CODES, OutboxError } from './errors.ts'
 import { type Detached, Engine, type EngineParts } from './flow/engine.ts'
 import { failureReporter } from './flow/failure-reporter.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
@@ -33,7 +33,8 @@ import type { Outbox } from './outbox-api.ts'
 import { Pullers } from './pullers.ts'
 import { Rounds } from './rounds.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
-import type { Logger, Metrics, Runtime, Schema, Store, Transactions } from './spi/index.ts'
+import { createSchemaApi, schemaBehind } from './schema-api.ts'
+import type { Logger, Metrics, Runtime, Store, Transactions } from './spi/index.ts'
 
 const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
 const FLUSH_NAMES: ReadonlySet<string> = new Set(['timeoutMs'])
@@ -88,6 +89,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   /** Runs things outside of whatever transaction or request somebody is in who publishes. */
   readonly #detached = AsyncLocalStorage.snapshot() as Detached
   #connected = false
+  #mustExist = false
   #closed = false
   readonly api: Outbox<Tx, E>
 
@@ -130,6 +132,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       throw new OutboxError(ERROR_CODES.conflict, 'settings cannot change while the outbox is started')
     }
     const given = withSettings(this.#given, settings)
+    this.#mustExist = settings.mustExist ?? this.#mustExist
     Object.assign(this.#options, resolveOptions(given), { outside: settings.destinations ?? {} })
     this.#sinks.use(given)
   }
@@ -150,6 +153,10 @@ class OutboxCore<Tx, E> implements HotIntake {
 
   admits(destination: string): boolean {
     return this.#engine?.admits(destination) ?? false
+  }
+
+  get workerId(): string {
+    return this.#engine?.workerId ?? ''
   }
 
   offer(deliveries: Parameters<HotIntake['offer']>[0]): void {
@@ -183,7 +190,8 @@ class OutboxCore<Tx, E> implements HotIntake {
   async #connect(): Promise<void> {
     this.#requireNotClosed()
     this.#connected = true
-    await this.#store.open({ runtime: this.#runtime, logger: this.#logger })
+    const mustExist = this.#mustExist
+    await this.#store.open({ runtime: this.#runtime, logger: this.#logger, mustExist })
   }
 
   async #openStore(): Promise<void> {
@@ -194,16 +202,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       return
     }
     const { current, latest } = await store.schema.status()
-    if (current >= latest) return
-    const state =
-      current === 0 ? 'do not exist yet' : `are at version ${current}, this release needs ${latest}`
-    throw new StoreError(
-      ERROR_CODES.schemaBehind,
-      `the outbox tables of ${store.name} ${state}: run outbox.schema.migrate() once, pass migrate: true to ` +
-        'createOutbox, apply the statements that outbox.schema.sql() prints, or let your own tool migrate from ' +
-        `version ${current} to ${latest} (docs/migrations.md)`,
-      { current, latest },
-    )
+    if (current < latest) throw schemaBehind(store.name, current, latest)
   }
 
   /** Starting, stopping and closing take turns, so that none of them finds another one half done. */
@@ -374,7 +373,7 @@ class OutboxCore<Tx, E> implements HotIntake {
         return await this.#fetch(destination, limit)
       },
       inspect: createInspect(store.inspection, store.registry, open),
-      schema: this.#schemaApi(),
+      schema: createSchemaApi(store.schema, () => this.#connect()),
       operator: createOperator({
         store: store as Store,
         options,
@@ -386,15 +385,5 @@ class OutboxCore<Tx, E> implements HotIntake {
     })
     Object.defineProperty(api, 'isStarted', { get: () => this.#engine !== null })
     return api as unknown as Outbox<Tx, E>
-  }
-
-  /** The schema must be reachable when it is behind, so it needs a connection and nothing more. */
-  #schemaApi(): Schema {
-    const { schema } = this.#store
-    return {
-      status: () => this.#connect().then(() => schema.status()),
-      migrate: () => this.#connect().then(() => schema.migrate()),
-      sql: () => schema.sql(),
-    }
   }
 }

@@ -180,6 +180,10 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
     return this.#engine.admits(destination)
   }
 
+  get workerId(): string {
+    return this.#engine.workerId
+  }
+
   offer(deliveries: readonly HotDelivery[]): void {
     for (const delivery of deliveries) this.enqueueHot(delivery)
   }

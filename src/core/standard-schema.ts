@@ -29,6 +29,11 @@ export type SchemaOutput<S extends StandardSchema> = NonNullable<S['~standard'][
  */
 export const typeOnly = <T>(): StandardSchema<T> => TYPE_ONLY as StandardSchema<T>
 
+/** By its vendor: the definition may come from the other build of this package. */
+export const isTypeOnly = (schema: StandardSchema): boolean => schema['~standard'].vendor === VENDOR
+
+const VENDOR = 'posthaste'
+
 const TYPE_ONLY: StandardSchema = Object.freeze({
-  '~standard': Object.freeze({ version: 1, vendor: 'posthaste', validate: (value: unknown) => ({ value }) }),
+  '~standard': Object.freeze({ version: 1, vendor: VENDOR, validate: (value: unknown) => ({ value }) }),
 } as const)

@@ -31,6 +31,9 @@ describe('a configuration', { timeout: 120_000 }, () => {
       processors: ['outbox-processor-shop-to-mailer', 'outbox-processor-shop-to-audit'],
     })
     expect(settingOf(ended, 'pollIntervalMs')).toEqual([1_000, 'default'])
+    expect(settingOf(ended, 'retry.baseMs')).toEqual([200, 'default'])
+    const wrong = await shop.run(['config', '--set', 'nosuch=1'])
+    expect(wrong).toMatchObject({ code: 3, stderr: expect.stringContaining('retry.maxAttempts') })
   })
 
   it('is TypeScript', async () => {

@@ -1,4 +1,5 @@
 /** `posthaste import` on SQLite: whole batches or nothing, in order, whatever is in the rows. */
+import { watch } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'libsql'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -54,6 +55,16 @@ const numbers = (events: readonly Readonly<Record<string, unknown>>[]): readonly
 
 const left = (db: Db): number =>
   Number((db.prepare('SELECT COUNT(*) AS n FROM messages WHERE sent IS NULL').get() as { n: number }).n)
+
+/** Resolves once it is so; looked at whenever another process has written to the folder. */
+const until = (folder: Folder, isSo: () => boolean): Promise<void> =>
+  new Promise((resolve) => {
+    const watcher = watch(folder.path, () => {
+      if (!isSo()) return
+      watcher.close()
+      resolve()
+    })
+  })
 
 describe('posthaste import', { timeout: 120_000 }, () => {
   it('shows what it would do, does it in order, and does nothing the second time', async () => {
@@ -132,8 +143,9 @@ describe('posthaste import', { timeout: 120_000 }, () => {
     const world = await createWorld(HOME_MADE)
     const rows = 1_500
     fill(world.db, rows)
+    const inTheMiddle = until(world.folder, () => left(world.db) <= rows - 100)
     const running = world.folder.start(['import', '--url', 'sqlite:shop.db', ...MAPPING, '--batch', '3'])
-    while (left(world.db) > rows - 100) await new Promise((resolve) => setTimeout(resolve, 2))
+    await inTheMiddle
     running.child.kill('SIGKILL')
     await running.ended
     expect(world.events()).toHaveLength(rows - left(world.db))
@@ -146,6 +158,7 @@ describe('posthaste import', { timeout: 120_000 }, () => {
   it('stops between two batches at Ctrl-C', async () => {
     const world = await createWorld(HOME_MADE)
     fill(world.db, 1_500)
+    const begun = until(world.folder, () => left(world.db) < 1_500)
     const running = world.folder.start([
       'import',
       '--url',
@@ -155,7 +168,7 @@ describe('posthaste import', { timeout: 120_000 }, () => {
       '3',
       '--json',
     ])
-    while (left(world.db) === 1_500) await new Promise((resolve) => setTimeout(resolve, 2))
+    await begun
     running.child.kill('SIGINT')
     const { code, json } = await running.ended
     expect({ code, error: json.error.code }).toEqual({ code: 130, error: 'INTERRUPTED' })

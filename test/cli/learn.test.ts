@@ -17,12 +17,12 @@ describe('learning', { timeout: 240_000 }, () => {
     const folder = createFolder()
     folder.write(
       'posthaste.config.mjs',
-      `import { createOutbox, defineEvent } from 'posthaste'
+      `import { createOutbox, defineEvent, typeOnly } from 'posthaste'
 import { sqliteStore } from 'posthaste/sqlite'
 const jsonSchema = { output: () => ({ type: 'object', required: ['id'] }), input: () => ({}) }
 const schema = { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }), jsonSchema } }
 export const placed = defineEvent('order.placed', { schema, aggregate: 'order' })
-export const paid = defineEvent('order.paid', { version: 2, upcast: { 1: (old) => old } })
+export const paid = defineEvent('order.paid', { schema: typeOnly(), version: 2, upcast: { 1: (old) => old } })
 const outbox = createOutbox({
   store: sqliteStore({ file: ':memory:' }),
   destinations: { search: { events: [placed] }, audit: { events: ['order.*'] } },
@@ -30,8 +30,8 @@ const outbox = createOutbox({
 export default { outboxes: { shop: outbox }, events: { placed, paid } }`,
     )
     expect((await folder.run(['catalog', '--json'])).json.events).toMatchObject([
-      { type: 'order.paid', version: 2, destinations: ['audit'] },
-      { type: 'order.placed', aggregate: 'order', hasSchema: true, destinations: ['search', 'audit'] },
+      { type: 'order.paid', version: 2, schema: 'type only', destinations: ['audit'] },
+      { type: 'order.placed', aggregate: 'order', schema: 'checked', destinations: ['search', 'audit'] },
     ])
     const document = JSON.parse((await folder.run(['catalog', '--asyncapi'])).stdout)
     expect(document).toMatchObject({

@@ -11,7 +11,7 @@ describe('the commands', { timeout: 240_000 }, () => {
     shop.write('shop.db', '')
     const behind = await shop.run(['status'])
     expect(behind.code).toBe(4)
-    expect(behind.stderr).toContain('posthaste migrate makes or updates the tables')
+    expect(behind.stderr).toContain('do not exist yet: run posthaste migrate, or ')
     expect(await shop.run(['migrate', '--status'])).toMatchObject({ code: 1 })
     expect((await shop.run(['migrate', '--sql'])).stdout).toContain('CREATE TABLE "outbox_events"')
     expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 3 migrations')
@@ -117,6 +117,52 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect(await shop.run(['partitions', '--once'])).toMatchObject({ code: 2 })
   })
 
+  it('say by whom an event was delivered, and which way', async () => {
+    const shop = await createShop()
+    const follow = "outbox.transaction((tx) => outbox.publish(tx, { type: 'invoice.sent', payload: {} }))"
+    shop.write('shop.mjs', SHOP.replace('(event) => {', `async (event) => {\n  await ${follow}`))
+    const [placed = ''] = await shop.publish(1)
+    const worker = shop.start(['worker', '--log-level', 'silent'])
+    const invoice = async () => {
+      const listed = await shop.run([
+        'events',
+        'list',
+        '--type',
+        'invoice.sent',
+        '--status',
+        'done',
+        '--json',
+      ])
+      return listed.json?.deliveries[0]?.eventId
+    }
+    let sent = await invoice()
+    while (sent === undefined) sent = await invoice()
+    const name = `[^ ]+:${worker.child.pid}`
+    const settler = {
+      worker: expect.stringMatching(name),
+      workerId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    }
+    const hot = await shop.run(['why', sent, '--json'])
+    expect(hot.json.deliveries).toMatchObject([{ settler: { ...settler, path: 'hot' } }])
+    const { workerId } = hot.json.deliveries[0].settler
+    expect(hot.json.deliveries[0].reasons[0]).toMatch(
+      new RegExp(
+        `^Delivered at .* by worker ${workerId} \\(${name}\\), straight after its commit; at the first`,
+      ),
+    )
+    expect((await shop.run(['why', placed])).stdout).toMatch(
+      new RegExp(`by worker ${workerId} \\(${name}\\), from its lane`),
+    )
+    worker.child.kill('SIGTERM')
+    await worker.ended
+    const gone = `by worker …${workerId.slice(-12)} (which has ended since), straight after its commit`
+    expect((await shop.run(['why', sent])).stdout).toContain(gone)
+    expect((await shop.run(['events', 'show', sent])).stdout).toContain(gone)
+    expect((await shop.run(['events', 'show', placed, '--json'])).json.deliveries).toContainEqual(
+      expect.objectContaining({ settledBy: workerId, settler: { workerId, worker: null, path: 'lane' } }),
+    )
+  })
+
   it('say since when a worker cannot reach a destination', async () => {
     const shop = await createShop()
     shop.write(
@@ -190,7 +236,14 @@ describe('the commands', { timeout: 240_000 }, () => {
     const shop = await createShopWithDead(1)
     const { json } = await shop.run(['dead', 'list', '--json'])
     const id = json.groups[0].sample
+    expect(
+      json.groups[0].lastDiedAt > (await shop.run(['dead', 'show', id, '--json'])).json.event.createdAt,
+    ).toBe(true)
     expect((await shop.run(['dead', 'redrive', id])).code).toBe(0)
+    for (const act of [['redrive'], ['discard', '--reason', 'late']]) {
+      const late = await shop.run(['dead', ...act, id])
+      expect(late).toMatchObject({ code: 6, stderr: expect.stringContaining('is not dead but discarded') })
+    }
     const why = await shop.run(['why', id, '--json'])
     expect(why.json.deliveries).toMatchObject([
       { run: 1, status: 'discarded' },

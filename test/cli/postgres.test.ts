@@ -105,6 +105,20 @@ await outbox.close()`,
     expect(again).toMatchObject({ code: 0 })
     expect(again.stdout).toContain('made 0, dropped 0')
     expect(again.stdout).toContain(`kept     ${partition('events', unfinished)}`)
+
+    // Rows without an event that died in a partition, and that nobody vacuums.
+    await byHand(
+      `ALTER TABLE ${schema}.finished_tail SET (autovacuum_enabled = false)`,
+      `INSERT INTO ${schema}.finished (id, event_id, seq, created_at, finished_at, size, run, attempts, suspicions, lane, status, destination)
+SELECT gen_random_uuid(), gen_random_uuid(), n, now(), now(), 0, 1, 1, 0, 0, 1, '' FROM generate_series(1, 101000) AS n`,
+      `DELETE FROM ${schema}.finished_tail`,
+    )
+    const { findings } = (await folder.run(['doctor', '--json'])).json
+    expect(findings.find(({ check }: { check: string }) => check === 'bloat')).toMatchObject({
+      level: 'warning',
+      text: expect.stringMatching(/^10\d{4} dead rows beside 0 live ones in finished_tail$/),
+      remedy: 'VACUUM finished_tail, and look for long transactions',
+    })
   })
 
   it('migrates, works, looks and doctors', async () => {

@@ -135,6 +135,15 @@ describe('a page', () => {
     expect(html).not.toContain('// a.ts')
   })
 
+  it('tells commands, flags, variables and comments of a command line apart', () => {
+    const { html } = render('```sh\nA=1 npx posthaste worker --once "$X" # <now>\n```\n', same)
+    const part = (kind: string, text: string): string => `<span class="hljs-${kind}">${text}</span>`
+    expect(html).toContain(
+      `${part('variable', 'A')}=1 ${part('title', 'npx')} posthaste worker ${part('attr', '--once')} ` +
+        `${part('string', '&quot;$X&quot;')} ${part('comment', '# &lt;now&gt;')}`,
+    )
+  })
+
   it('shows a diagram as the arrows that it has', () => {
     const { html } = render('```mermaid\nstateDiagram-v2\n  [*] --> pending: publish\n```\n', same)
     expect(html).toContain('<td><code>begin</code></td><td>→ <code>pending</code></td><td>publish</td>')

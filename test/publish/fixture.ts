@@ -154,6 +154,7 @@ export class FakeIntake implements HotIntake {
   expected = 0
   destinations: readonly string[] | null = ['local']
   admitted = true
+  readonly workerId = '0198c3a4-0000-7000-8000-0123456789ab'
 
   routes() {
     return this.destinations === null ? null : { destinations: this.destinations, version: 7 }

@@ -1,6 +1,7 @@
 import type { LoadedConfig } from '../../config/load-config.ts'
 import type { AnyEventDefinition } from '../../core/define-event.ts'
 import { compilePattern, matches } from '../../core/policy/routing.ts'
+import { isTypeOnly } from '../../core/standard-schema.ts'
 import type { Command } from '../command.ts'
 import { clean } from '../text.ts'
 
@@ -18,6 +19,14 @@ const definitionsOf = ({ events, outboxes }: LoadedConfig): readonly AnyEventDef
   return [...new Map(all.map((one) => [`${one.type} ${one.version}`, one])).values()].sort((a, b) =>
     a.type < b.type ? -1 : 1,
   )
+}
+
+/** Whether payloads are checked when they are published. */
+const SCHEMA_TEXTS = { checked: 'yes', 'type only': 'no, the TypeScript type only', none: 'no' } as const
+
+const schemaKind = ({ schema }: AnyEventDefinition): keyof typeof SCHEMA_TEXTS => {
+  if (schema === null) return 'none'
+  return isTypeOnly(schema) ? 'type only' : 'checked'
 }
 
 /** Where the schema library can say it (Standard JSON Schema); an empty schema accepts anything. */
@@ -139,7 +148,7 @@ export const catalog: Command = {
       type: definition.type,
       version: definition.version,
       aggregate: definition.aggregate,
-      hasSchema: definition.schema !== null,
+      schema: schemaKind(definition),
       destinations: routes
         .filter((route) => hears(route, definition.type))
         .map(({ destination }) => destination),
@@ -151,7 +160,7 @@ export const catalog: Command = {
         { title: 'event', text: ({ type }) => type, colour: () => 'cyan' },
         { title: 'version', text: ({ version }) => String(version), align: 'right' },
         { title: 'aggregate', text: ({ aggregate }) => aggregate ?? '' },
-        { title: 'schema', text: ({ hasSchema }) => (hasSchema ? 'yes' : 'no') },
+        { title: 'schema', text: ({ schema }) => SCHEMA_TEXTS[schema] },
         {
           title: 'heard by',
           text: ({ destinations }) => clean(destinations.join(', ')) || 'nobody',

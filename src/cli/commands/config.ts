@@ -24,7 +24,7 @@ interface Meant {
 const databaseOf = ({ url, host }: LoadedOutbox): Meant | null => {
   if (url !== null) return { url: maskSecrets(maskAddress(url.value)), from: url.from }
   const place = placeOf(host.store)
-  return place === null ? null : { url: place.address, from: 'code (createOutbox)' }
+  return place === null ? null : { url: place, from: 'code (createOutbox)' }
 }
 
 const plain = ({ key, value, origin }: ResolvedSetting): Readonly<Record<string, unknown>> => ({

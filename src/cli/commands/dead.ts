@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts'
+import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
 import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command, Flag } from '../command.ts'
@@ -58,7 +59,7 @@ export const deadList: Command = {
         { title: 'count', text: (group) => String(group.count), align: 'right', colour: () => 'red' },
         { title: 'destination', text: ({ destination }) => destination },
         { title: 'type', text: ({ type }) => type },
-        { title: 'newest', text: ({ newestAtMs }) => agoText(newestAtMs) },
+        { title: 'last died', text: ({ lastDiedAtMs }) => agoText(lastDiedAtMs) },
         { title: 'error', text: ({ reason }) => reason, flexible: true },
       ])
     if (more) session.note(`only the newest ${LOOK_AT.toLocaleString('en-US')} were looked at`)
@@ -66,14 +67,16 @@ export const deadList: Command = {
       json: {
         dead,
         more,
-        groups: sorted.map(({ oldestAtMs, newestAtMs, deliveryIds, reason, lastError: _, ...group }) => ({
-          ...group,
-          error: reason,
-          /** One of them, to look at. */
-          sample: deliveryIds[0],
-          oldestAt: timeText(oldestAtMs),
-          newestAt: timeText(newestAtMs),
-        })),
+        groups: sorted.map(
+          ({ firstDiedAtMs, lastDiedAtMs, deliveryIds, reason, lastError: _, ...group }) => ({
+            ...group,
+            error: reason,
+            /** One of them, to look at. */
+            sample: deliveryIds[0],
+            firstDiedAt: timeText(firstDiedAtMs),
+            lastDiedAt: timeText(lastDiedAtMs),
+          }),
+        ),
         ...(session.isOn('each') ? { deliveries: all.map(plainDelivery) } : {}),
       },
     }
@@ -132,13 +135,18 @@ const choose = async (session: Session): Promise<Choice> => {
   return byIds(loaded, ids)
 }
 
+/** What is there but not dead is no unknown id: the same exit code as for editing it. */
 const chooseByIds = async (session: Session): Promise<Choice> => {
   const { loaded, named } = await namedDeliveries(session)
   const ids = named.flatMap(({ id, deliveries }) => {
     const dead = deliveries.filter(({ status }) => status === 'dead').map((delivery) => delivery.id)
-    const states = new Set(deliveries.map(({ status }) => status))
-    requireSome(dead, `dead delivery at ${id}: it is ${[...states].join(', ')}`)
-    return dead
+    if (dead.length > 0) return dead
+    const states = [...new Set(deliveries.map(({ status }) => status))].join(', ')
+    const state = states === '' ? 'has no deliveries' : `is not dead but ${states}`
+    throw new OutboxError(
+      ERROR_CODES.conflict,
+      `${id} ${state}, and nothing was touched; posthaste why ${id} says more`,
+    )
   })
   return byIds(loaded, ids)
 }

@@ -2,22 +2,17 @@ import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { isAlive } from '../../core/inspection.ts'
 import { UNROUTED } from '../../core/model/delivery.ts'
-import type {
-  BlockedKey,
-  DeliveryView,
-  EventDetail,
-  RegisteredDestination,
-  WorkerView,
-} from '../../core/spi/index.ts'
+import type { DeliveryStory, EventStory } from '../../core/settled-by.ts'
+import type { BlockedKey, DeliveryView, RegisteredDestination, WorkerView } from '../../core/spi/index.ts'
 import type { Command } from '../command.ts'
 import { findEvent } from '../filters.ts'
 import { destinationText } from '../overview.ts'
-import { agoText, STATUS_COLOURS, timeText } from '../show.ts'
+import { agoText, STATUS_COLOURS, settlerText, timeText } from '../show.ts'
 import { clean } from '../text.ts'
 
 interface Facts {
   readonly loaded: LoadedOutbox
-  readonly detail: EventDetail
+  readonly detail: EventStory
   readonly registered: readonly RegisteredDestination[]
   readonly workers: readonly WorkerView[]
   readonly blocked: readonly BlockedKey[]
@@ -43,13 +38,14 @@ const givenUp = async ({ loaded }: Facts, { id }: DeliveryView): Promise<string>
   return `Event ${replacedBy} took its place, as ${actor} corrected it${said}`
 }
 
-const finished = async (facts: Facts, delivery: DeliveryView): Promise<readonly string[]> => {
+const finished = async (facts: Facts, delivery: DeliveryStory): Promise<readonly string[]> => {
   const { detail, now } = facts
-  const { status, run, attempts, finishedAtMs, lastError } = delivery
-  const when = finishedAtMs === null ? '' : ` ${agoText(finishedAtMs, now)}, at ${timeText(finishedAtMs)}`
+  const { status, run, attempts, finishedAtMs, lastError, settler } = delivery
+  const when = finishedAtMs === null ? '' : ` at ${timeText(finishedAtMs)} (${agoText(finishedAtMs, now)})`
   if (status === 'done') {
     const tries = attempts === 1 ? 'at the first attempt' : `at attempt ${attempts}`
-    return [`Delivered${when}, ${tries}${run > 1 ? ` of run ${run}` : ''}.`]
+    const by = settler === null ? '' : ` by ${settlerText(settler)}`
+    return [`Delivered${when}${by}; ${tries}${run > 1 ? ` of run ${run}` : ''}.`]
   }
   const next = detail.deliveries.find(
     (other) => other.destination === delivery.destination && other.run > run,
@@ -155,7 +151,7 @@ const unfinished = async (facts: Facts, delivery: DeliveryView): Promise<readonl
   ]
 }
 
-const explain = async (facts: Facts, delivery: DeliveryView): Promise<readonly string[]> => {
+const explain = async (facts: Facts, delivery: DeliveryStory): Promise<readonly string[]> => {
   if (delivery.status === 'done' || delivery.status === 'discarded') return await finished(facts, delivery)
   if (delivery.status === 'dead') return dead(facts, delivery)
   return await unfinished(facts, delivery)
@@ -193,14 +189,15 @@ export const why: Command = {
     const later = newest.filter(({ destination, run }) => destination === one?.destination && run > one.run)
     for (const delivery of one === null ? newest : [one, ...later]) {
       const reasons = await explain(facts, delivery)
-      const { destination, status, run } = delivery
+      const { destination, status, run, finishedAtMs, settler } = delivery
       const which = run > 1 ? `, run ${run}` : ''
       session.say()
       session.say(
         `${session.paint('bold', clean(destinationText(destination)))}${which}: ${session.paint(STATUS_COLOURS[status] ?? 'bold', status)}`,
       )
       for (const reason of reasons) session.say(`  ${clean(reason)}`)
-      answers.push({ deliveryId: delivery.id, destination, run, status, reasons })
+      const finishedAt = finishedAtMs === null ? null : timeText(finishedAtMs)
+      answers.push({ deliveryId: delivery.id, destination, run, status, finishedAt, settler, reasons })
     }
     if (answers.length === 0) session.say('No destination hears of it: it is stored and sent nowhere.')
     return { json: { outbox: loaded.name, eventId: id, type, deliveries: answers } }

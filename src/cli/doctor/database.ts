@@ -2,7 +2,7 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import type { OutboxHost } from '../../core/host.ts'
-import { ask, indexNames, tableName } from '../probe.ts'
+import { ask, declaredIndexes, tableName } from '../probe.ts'
 import { type Finding, ok, problem, skipped, warning } from './finding.ts'
 
 const SKEW_MS = 1_000
@@ -37,20 +37,23 @@ const checkClock = async ({ host }: LoadedOutbox): Promise<Finding> => {
 const INDEX_SQL: Readonly<Record<string, string>> = {
   postgres: `SELECT i.relname AS name FROM pg_index AS x JOIN pg_class AS i ON i.oid = x.indexrelid JOIN pg_class AS t ON t.oid = to_regclass($1)
 WHERE x.indisvalid AND i.relnamespace = t.relnamespace`,
+  mysql:
+    "SELECT CONCAT(TABLE_NAME, '.', INDEX_NAME) AS name FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = DATABASE()",
   sqlite: "SELECT name FROM sqlite_master WHERE type = 'index'",
 }
 
 const checkIndexes = async ({ host }: LoadedOutbox): Promise<Finding> => {
-  const sql = INDEX_SQL[host.store.name]
-  if (sql === undefined) return skipped('indexes', `they are part of the tables on ${host.store.name}`)
   const params = host.store.name === 'postgres' ? [tableName(host, 'deliveries') ?? ''] : []
-  const there = new Set((await ask(host, sql, params)).map(({ name }) => String(name)))
-  const missing = indexNames(host).filter((name) => !there.has(name))
-  if (missing.length === 0) return ok('indexes', `all ${indexNames(host).length} are there`)
+  const rows = await ask(host, INDEX_SQL[host.store.name] ?? '', params)
+  // Servers on some file systems keep the names of tables in small letters.
+  const there = new Set(rows.map(({ name }) => String(name).toLowerCase()))
+  const declared = declaredIndexes(host)
+  const missing = declared.filter(({ name }) => !there.has(name.toLowerCase()))
+  if (missing.length === 0) return ok('indexes', `all ${declared.length} are there`)
   return problem(
     'indexes',
-    `missing: ${missing.join(', ')}`,
-    'posthaste migrate --sql prints the statements that make them; run those',
+    `missing: ${missing.map(({ name }) => name).join(', ')}`,
+    `make them while there is little to do: ${missing.map(({ make }) => make).join(' ')}`,
   )
 }
 
@@ -93,21 +96,27 @@ const checkLong = async ({ host }: LoadedOutbox): Promise<Finding> => {
   )
 }
 
+/** Our three large tables and, where they have some, their partitions; the rows are in those then. */
+const BLOAT_SQL = `WITH ours AS (SELECT to_regclass(name)::oid AS id FROM unnest(ARRAY[$1::text, $2::text, $3::text]) AS name)
+SELECT relname AS name, n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables
+WHERE relid IN (SELECT id FROM ours UNION ALL SELECT inhrelid FROM pg_inherits WHERE inhparent IN (SELECT id FROM ours))
+ORDER BY n_dead_tup DESC`
+
 const checkBloat = async ({ host }: LoadedOutbox): Promise<Finding> => {
-  const table = tableName(host, 'deliveries')
-  if (host.store.name !== 'postgres' || table === null)
-    return skipped('bloat', `not looked at on ${host.store.name}`)
-  const [row] = await ask(
-    host,
-    'SELECT n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables WHERE relid = to_regclass($1)',
-    [table],
-  )
-  const [live, dead] = [Number(row?.live ?? 0), Number(row?.dead ?? 0)]
-  if (dead < BLOAT_ROWS || dead < live) return ok('bloat', `${dead} dead rows in deliveries`)
+  if (host.store.name !== 'postgres') return skipped('bloat', `not looked at on ${host.store.name}`)
+  const names = ['deliveries', 'events', 'finished'].map((table) => tableName(host, table) ?? '')
+  const tables = (await ask(host, BLOAT_SQL, names)).map(({ name, live, dead }) => ({
+    name: String(name),
+    live: Number(live),
+    dead: Number(dead),
+  }))
+  const bloated = tables.filter(({ live, dead }) => dead >= BLOAT_ROWS && dead >= live)
+  const all = tables.reduce((sum, { dead }) => sum + dead, 0)
+  if (bloated.length === 0) return ok('bloat', `${all} dead rows in ${tables.length} tables and partitions`)
   return warning(
     'bloat',
-    `${dead} dead rows beside ${live} live ones in deliveries`,
-    'VACUUM it, and look for long transactions',
+    bloated.map(({ name, live, dead }) => `${dead} dead rows beside ${live} live ones in ${name}`).join(', '),
+    `VACUUM ${bloated.map(({ name }) => name).join(', ')}, and look for long transactions`,
   )
 }
 

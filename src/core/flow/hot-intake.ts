@@ -1,6 +1,6 @@
 /**
  * The border between publishing (stages 1 and 2) and delivering (stage 3 on). Publishing knows nothing of
- * queues, lanes or breakers: it asks three questions before the insert and hands over what was committed.
+ * queues, lanes or breakers: it asks four questions before the insert and hands over what was committed.
  */
 import type { EventRecord } from '../model/event.ts'
 
@@ -9,6 +9,8 @@ export interface HotIntake {
   routes(type: string): { readonly destinations: readonly string[]; readonly version: number } | null
   /** Whether a keyless delivery for it may be born claimed now: started, served, breaker, pause and queue allow. */
   admits(destination: string): boolean
+  /** Of the worker that this process is now; asked only when `admits` said yes. */
+  readonly workerId: string
   /** Stage 2 → 3, after commit; never throws. */
   offer(deliveries: readonly HotDelivery[]): void
   /** Rows that nobody has in hand: they are there, or they may be soon, after a commit that cannot be observed. */

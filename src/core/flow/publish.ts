@@ -9,6 +9,7 @@
  */
 import { UNROUTED } from '../model/delivery.ts'
 import { laneOf } from '../model/lane.ts'
+import { hotToken } from '../model/uuid.ts'
 import { CHANNELS, tell } from '../runtime/channels.ts'
 import { NOOP_METRICS } from '../runtime/metrics.ts'
 import { withTrace } from '../runtime/tracing.ts'
@@ -98,7 +99,7 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
         const wanted = routes !== null && observation !== 'unobserved' && !one.delayed
         const isHot = wanted && intake.admits(destination) && budget(destination, event.size)
         const claimed = isHot && observation === 'observed' && event.key === null && one.isNew
-        if (claimed) token ??= newId()
+        if (claimed) token ??= hotToken(newId(), intake.workerId)
         const { key, size } = event
         const id = newId()
         const right = claimed ? token : null

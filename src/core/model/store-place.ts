@@ -4,24 +4,16 @@
  */
 import { maskAddress, maskSecrets } from './mask-secrets.ts'
 
-export interface StorePlaceInfo {
-  /** For people, without secrets: a path, or host and database. */
-  readonly address: string
-  /** Whoever only looks sets this, and a file that is missing is not made. */
-  mustExist: boolean
-}
-
 const PLACE = Symbol.for('posthaste.place')
 
-export const attachPlace = (store: object, address: string): StorePlaceInfo => {
-  const place: StorePlaceInfo = { address, mustExist: false }
-  Object.defineProperty(store, PLACE, { value: place })
-  return place
+/** `address` is for people, without secrets: a path, or host and database. */
+export const attachPlace = (store: object, address: string): void => {
+  Object.defineProperty(store, PLACE, { value: address })
 }
 
 /** Null for a store that does not say. */
-export const placeOf = (store: object): StorePlaceInfo | null =>
-  ((store as Record<symbol, unknown>)[PLACE] as StorePlaceInfo | undefined) ?? null
+export const placeOf = (store: object): string | null =>
+  ((store as Record<symbol, unknown>)[PLACE] as string | undefined) ?? null
 
 /** Of a server, by its address or by the settings of a pool. */
 export const serverAddress = (scheme: string, settings: Readonly<Record<string, unknown>>): string => {

@@ -62,6 +62,14 @@ const TIMER_MAX_MS = 2 ** 31 - 1
 const LONGEST_MS = 366 * 24 * 3_600_000
 const DEFAULT_MAX_ATTEMPTS = 10
 
+export const EXPONENTIAL_DEFAULTS: Readonly<Required<ExponentialOptions>> = Object.freeze({
+  maxAttempts: DEFAULT_MAX_ATTEMPTS,
+  baseMs: 200,
+  maxMs: 60_000,
+  multiplier: 2,
+  jitter: 'half',
+})
+
 const EXPONENTIAL_NAMES = new Set(['baseMs', 'maxMs', 'multiplier', 'jitter', 'maxAttempts'])
 const LINEAR_NAMES = new Set(['stepMs', 'maxMs', 'maxAttempts'])
 const FIXED_NAMES = new Set(['delayMs', 'maxAttempts'])
@@ -74,10 +82,10 @@ export function exponential(options: ExponentialOptions = {}): RetryPolicy {
 
 function createExponential(options: ExponentialOptions): RetryPolicy {
   refuseUnknown('exponential', options, EXPONENTIAL_NAMES)
-  const baseMs = checkMs('baseMs', options.baseMs ?? 200)
-  const maxMs = checkMs('maxMs', options.maxMs ?? 60_000)
-  const multiplier = checkNumber('multiplier', options.multiplier ?? 2, 1, 100)
-  const spread = checkJitter(options.jitter ?? 'half')
+  const baseMs = checkMs('baseMs', options.baseMs ?? EXPONENTIAL_DEFAULTS.baseMs)
+  const maxMs = checkMs('maxMs', options.maxMs ?? EXPONENTIAL_DEFAULTS.maxMs)
+  const multiplier = checkNumber('multiplier', options.multiplier ?? EXPONENTIAL_DEFAULTS.multiplier, 1, 100)
+  const spread = checkJitter(options.jitter ?? EXPONENTIAL_DEFAULTS.jitter)
   const askedMs = maxMs * (1 + spread)
   return createPolicy(options.maxAttempts, askedMs, (attempts, random) => {
     // 0 × Infinity is NaN, and a very high attempt count does make the power infinite.

@@ -103,7 +103,14 @@ export interface DeliveryView {
   /** When it may next be sent; null when it is finished or dead. */
   readonly availableAtMs: number | null
   readonly finishedAtMs: number | null
+  /** Null unless it is dead. */
+  readonly diedAtMs: number | null
   readonly lastError: string | null
+  /**
+   * The right by which its last outcome was written: the id of a worker, for what came from its lane, or a hot token. What is
+   * no UUID is the store's own word for operators and maintainers; null when nothing was written yet.
+   */
+  readonly settledBy: string | null
 }
 
 export interface AttemptView {

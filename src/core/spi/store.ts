@@ -47,6 +47,8 @@ export interface Store<Tx = unknown, E = unknown> {
 export interface StoreContext {
   readonly runtime: Runtime
   readonly logger: Logger
+  /** Somebody only looks: a database that opening would make is refused instead. */
+  readonly mustExist?: boolean
 }
 
 export interface StoreCapabilities {

@@ -1,7 +1,7 @@
 /** The store on SQLite: every role, each method one transaction. The SQL is in `statements/`. */
 
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { attachPlace, type StorePlaceInfo } from '../../core/model/index.ts'
+import { attachPlace } from '../../core/model/index.ts'
 import type {
   InsertRequest,
   InsertResult,
@@ -65,11 +65,10 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   readonly maintenance: Maintenance
   readonly #database: SqliteDatabase
   readonly #tables: Tables
-  readonly #place: StorePlaceInfo
 
   constructor(options: ResolvedSqliteOptions) {
     const { source } = options
-    this.#place = attachPlace(this, 'file' in source ? source.file : 'the open database that the code gave')
+    attachPlace(this, 'file' in source ? source.file : 'the open database that the code gave')
     const database = new SqliteDatabase(options)
     const tables = tablesOf(options.prefix)
     this.#database = database
@@ -85,7 +84,7 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   }
 
   async open(context: StoreContext): Promise<void> {
-    if (this.#place.mustExist) requireFile(this.#database.options)
+    if (context.mustExist === true) requireFile(this.#database.options)
     await this.#database.open(context)
   }
 

@@ -76,7 +76,9 @@ const toView = (db: MemoryDatabase, row: DeliveryRow): DeliveryView => {
     createdAtMs: row.createdAtMs,
     availableAtMs: final || row.status === 'dead' ? null : row.availableAtMs,
     finishedAtMs: final ? row.endedAtMs : null,
+    diedAtMs: row.status === 'dead' ? row.endedAtMs : null,
     lastError: row.lastError,
+    settledBy: row.settledBy,
   }
 }
 

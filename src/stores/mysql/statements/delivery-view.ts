@@ -11,8 +11,9 @@ const SHARED =
 /** Columns in the order that `decodeView` expects; `from` is one of the two tables. */
 export const viewSelect = (t: Tables, from: 'deliveries' | 'finished', hint = ''): string => {
   const times = from === 'deliveries' ? 'IF(d.status = 3, NULL, d.available_at), NULL' : 'NULL, d.finished_at'
+  const died = from === 'deliveries' ? 'IF(d.status = 3, d.settled_at, NULL)' : 'NULL'
   return `SELECT ${SHARED}, ${times}, e.type, e.tenant_id, e.aggregate_type, e.aggregate_id,
-  (SELECT a.message FROM ${t.attempts} AS a WHERE a.delivery_id = d.id ORDER BY a.attempt DESC LIMIT 1)
+  (SELECT a.message FROM ${t.attempts} AS a WHERE a.delivery_id = d.id ORDER BY a.attempt DESC LIMIT 1), ${died}, d.settled_by
 FROM ${t[from]} AS d${hint} LEFT JOIN ${t.events} AS e ON e.id = d.event_id`
 }
 
@@ -36,4 +37,6 @@ export const decodeView = (row: Row): DeliveryView => ({
   aggregateType: asTextOrNull(row[15]),
   aggregateId: asTextOrNull(row[16]),
   lastError: asTextOrNull(row[17]),
+  diedAtMs: row[18] === null ? null : asMs(row[18]),
+  settledBy: asTextOrNull(row[19]),
 })

@@ -13,8 +13,10 @@ export const viewSelect = (t: PostgresTables, from: 'deliveries' | 'finished'): 
     from === 'deliveries'
       ? `CASE d.status WHEN 3 THEN NULL ELSE ${asMs('d.available_at')} END, NULL::bigint`
       : `NULL::bigint, ${asMs('d.finished_at')}`
+  const died =
+    from === 'deliveries' ? `CASE d.status WHEN 3 THEN ${asMs('d.settled_at')} END` : 'NULL::bigint'
   return `SELECT ${SHARED}, ${times}, e.type, e.tenant_id, e.aggregate_type, e.aggregate_id,
-  (SELECT a.message FROM ${t.attempts} AS a WHERE a.delivery_id = d.id ORDER BY a.attempt DESC LIMIT 1)
+  (SELECT a.message FROM ${t.attempts} AS a WHERE a.delivery_id = d.id ORDER BY a.attempt DESC LIMIT 1), ${died}, d.settled_by
 FROM ${t[from]} AS d LEFT JOIN ${eventOf(t, 'd.event_id')} ON true`
 }
 
@@ -38,4 +40,6 @@ export const decodeView = (row: Row): DeliveryView => ({
   aggregateType: asTextOrNull(row[15]),
   aggregateId: asTextOrNull(row[16]),
   lastError: asTextOrNull(row[17]),
+  diedAtMs: asNumberOrNull(row[18]),
+  settledBy: asTextOrNull(row[19]),
 })

@@ -13,8 +13,9 @@ export const viewSelect = (t: Tables, from: 'deliveries' | 'finished'): string =
     from === 'deliveries'
       ? 'CASE d.status WHEN 3 THEN NULL ELSE d.available_at END, NULL'
       : 'NULL, d.finished_at'
+  const died = from === 'deliveries' ? 'CASE d.status WHEN 3 THEN d.settled_at END' : 'NULL'
   return `SELECT ${SHARED}, ${times}, e.type, e.tenant_id, e.aggregate_type, e.aggregate_id,
-  (SELECT a.message FROM ${t.attempts} AS a WHERE a.delivery_id = d.id ORDER BY a.attempt DESC LIMIT 1)
+  (SELECT a.message FROM ${t.attempts} AS a WHERE a.delivery_id = d.id ORDER BY a.attempt DESC LIMIT 1), ${died}, d.settled_by
 FROM ${t[from]} AS d LEFT JOIN ${t.events} AS e ON e.id = d.event_id`
 }
 
@@ -38,4 +39,6 @@ export const decodeView = (row: readonly unknown[]): DeliveryView => ({
   aggregateType: asTextOrNull(row[15]),
   aggregateId: asTextOrNull(row[16]),
   lastError: asTextOrNull(row[17]),
+  diedAtMs: row[18] === null ? null : asNumber(row[18]),
+  settledBy: asTextOrNull(row[19]),
 })

@@ -79,7 +79,9 @@ export const inspectionTopic: Topic = {
         attempts: 0,
         suspicions: 0,
         finishedAtMs: null,
+        diedAtMs: null,
         lastError: null,
+        settledBy: null,
       })
       assert.equal(typeof seq, 'bigint')
       assert.ok(Number.isFinite(createdAtMs) && availableAtMs !== null)
@@ -153,6 +155,31 @@ export const inspectionTopic: Topic = {
           [alpha!.id, 2],
         ],
       )
+    },
+
+    'what ended says by whose right, and what died says when': async (t) => {
+      const me = await t.worker()
+      const token = t.newId()
+      const [cold, dead] = await t.publishMany(2)
+      const hot = await t.publish({ token })
+      await t.done(cold!, me.right)
+      await t.done(hot, { kind: 'token', token })
+      await t.dead(dead!, me.right)
+      const views = await Promise.all([cold!, hot, dead!].map((one) => t.view(one)))
+      assert.deepEqual(
+        views.map(({ status, settledBy }) => [status, settledBy]),
+        [
+          ['done', me.id],
+          ['done', token],
+          ['dead', me.id],
+        ],
+      )
+      const [coldView, , deadView] = views
+      assert.equal(coldView!.diedAtMs, null)
+      const [attempt] = (await t.detail(dead!)).attempts
+      assert.ok(deadView!.diedAtMs !== null && Math.abs(deadView!.diedAtMs - attempt!.atMs) < 60_000)
+      const [listed] = (await t.store.inspection.list({ limit: 1, status: ['dead'] })).deliveries
+      assert.deepEqual([listed!.diedAtMs, listed!.settledBy], [deadView!.diedAtMs, me.id])
     },
 
     'an event that nobody knows is null': async (t) => {

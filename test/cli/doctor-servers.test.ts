@@ -1,0 +1,39 @@
+/** `posthaste doctor` where indexes are part of the tables. */
+import { randomBytes } from 'node:crypto'
+import mysql from 'mysql2/promise'
+import { expect, it, onTestFinished } from 'vitest'
+import { serviceUrls } from '../../scripts/services/index.ts'
+import { createFolder } from './cli.ts'
+
+it.each(['mysql', 'mariadb'] as const)(
+  '%s: an index that is missing is named, with the statement that makes it',
+  {
+    timeout: 60_000,
+  },
+  async (server) => {
+    const url = (await serviceUrls([server]))[server]
+    const prefix = `cli_${randomBytes(6).toString('hex')}_`
+    const client = await mysql.createConnection(url)
+    onTestFinished(async () => {
+      const [tables] = await client.query<mysql.RowDataPacket[]>('SHOW FULL TABLES LIKE ?', [`${prefix}%`])
+      for (const table of tables) {
+        const [name, kind] = Object.values(table)
+        await client.query(`DROP ${kind === 'VIEW' ? 'VIEW' : 'TABLE'} ${name}`)
+      }
+      await client.end()
+    })
+    const folder = createFolder()
+    const place = ['--url', url, '--prefix', prefix]
+    const indexes = async () => {
+      const { json } = await folder.run(['doctor', ...place, '--json'])
+      return json.findings.find(({ check }: { check: string }) => check === 'indexes')
+    }
+    expect(await folder.run(['migrate', ...place])).toMatchObject({ code: 0 })
+    expect(await indexes()).toMatchObject({ level: 'ok', text: 'all 12 are there' })
+    await client.query(`DROP INDEX by_key ON ${prefix}deliveries`)
+    const found = await indexes()
+    expect(found).toMatchObject({ level: 'error', text: `missing: ${prefix}deliveries.by_key` })
+    await client.query(/ALTER TABLE .*;/.exec(found.remedy)?.[0] ?? '')
+    expect(await indexes()).toMatchObject({ level: 'ok' })
+  },
+)
