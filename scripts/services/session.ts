@@ -30,6 +30,17 @@ const untilReady = async (service: Service, port: number, record: ProcessRecord)
   return false
 }
 
+const lineAbout = (name: string, text: string): string => `${name.padEnd(15)} ${text}`
+
+export const runsAlready = (
+  { name, url }: Service,
+  state: Pick<ServiceState, 'port' | 'durable'>,
+): string => {
+  const how = `with fsync ${state.durable ? 'on' : 'off'}; to change that, stop it first`
+  const note = state.durable === durable() ? '' : ` (${how})`
+  return lineAbout(name, `runs already: ${url(state.port)}${note}`)
+}
+
 export class Session {
   readonly #folder: string
   readonly #report: Report
@@ -118,9 +129,7 @@ export class Session {
       this.#noteEnd(name)
       return false
     }
-    const how = `with fsync ${state.durable ? 'on' : 'off'}; to change that, stop it first`
-    const note = state.durable === durable() ? '' : ` (${how})`
-    this.#say(name, `runs already: ${service.url(state.port)}${note}`)
+    this.#report(runsAlready(service, state))
     return true
   }
 
@@ -186,7 +195,7 @@ export class Session {
   }
 
   #say(name: string, text: string): void {
-    this.#report(`${name.padEnd(15)} ${text}`)
+    this.#report(lineAbout(name, text))
   }
 
   #siteOf({ name }: Service, port: number): Site {
