@@ -46,6 +46,7 @@ export const processesEngine = (report: Report, whyNot: (service: Service) => st
 
   return {
     kind: 'processes',
+    install: async (name) => await new Session(folder, report, whyNot).install(serviceOf(name)),
     async up(names) {
       const services = withNeeds(names.length > 0 ? names : NAMES)
       const now = await status(services)

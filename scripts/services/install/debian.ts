@@ -3,20 +3,12 @@
  * the loader that came with them. So a package may be of another release than the machine, nothing is installed on the
  * machine, no server starts by itself, and root is not needed.
  */
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from '../command.ts'
 import { withLock } from '../lock.ts'
 import { type Command, ServicesError, type Site } from '../service.ts'
+import { bringOnce } from './once.ts'
 
 export type Suite = 'bookworm' | 'sid'
 
@@ -137,17 +129,15 @@ export const installDebian = async (
   packageName: string,
 ): Promise<void> => {
   const folder = folderOf(site, packageName)
-  if (existsSync(folder)) return
-  site.report(`installing ${packageName} of Debian ${suite}`)
-  const [archives, fresh] = [`${folder}.debs`, `${folder}.new`]
-  for (const leftover of [archives, fresh]) rmSync(leftover, { recursive: true, force: true })
-  await download(site, suite, packageName, archives)
-  mkdirSync(fresh)
-  for (const name of readdirSync(archives).filter((each) => each.endsWith('.deb')))
-    await run({ program: 'dpkg-deb', args: ['-x', join(archives, name), fresh] })
-  await run({ program: 'chmod', args: ['-R', 'a+rX', fresh] })
-  rmSync(archives, { recursive: true, force: true })
-  renameSync(fresh, folder)
+  await bringOnce(folder, async (fresh) => {
+    site.report(`installing ${packageName} of Debian ${suite}`)
+    const archives = `${folder}.debs`
+    rmSync(archives, { recursive: true, force: true })
+    await download(site, suite, packageName, archives)
+    for (const name of readdirSync(archives).filter((each) => each.endsWith('.deb')))
+      await run({ program: 'dpkg-deb', args: ['-x', join(archives, name), fresh] })
+    rmSync(archives, { recursive: true, force: true })
+  })
 }
 
 /** The folder that the package knows as `/usr`. */
