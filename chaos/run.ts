@@ -3,6 +3,7 @@ import { type ChildProcess, execFile, fork } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { TYPESCRIPT } from '../scripts/run.ts'
 import { withLock } from '../scripts/services/lock.ts'
 import { unpack } from '../test/compat/previous.ts'
 import { isBroker } from './brokers/kit.ts'
@@ -52,7 +53,7 @@ const execute = promisify(execFile)
 /** In a process of its own, and from the files alone. */
 export const checkFolder = async (folder: string): Promise<Verdict> => {
   const checker = new URL('./checker/main.ts', import.meta.url).pathname
-  const args = ['--import', 'tsx', checker, resolve(folder)]
+  const args = [...TYPESCRIPT, checker, resolve(folder)]
   const { stdout } = await execute(process.execPath, args, { maxBuffer: CHECK_BYTES })
   return JSON.parse(stdout) as Verdict
 }
@@ -72,7 +73,7 @@ type Over = FromNemesis & { readonly kind: 'over' }
 const runNemesis = (task: NemesisTask, progress: RunOptions['progress']): Promise<Over> => {
   const output = openSync(join(task.folder, 'nemesis.log'), 'a')
   const child: ChildProcess = fork(new URL('./nemesis/main.ts', import.meta.url), [JSON.stringify(task)], {
-    execArgv: ['--import', 'tsx'],
+    execArgv: [...TYPESCRIPT],
     stdio: ['ignore', output, output, 'ipc'],
   })
   closeSync(output)

@@ -1,8 +1,15 @@
 /** Runs commands for the scripts here, with headings, and without a shell between. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 
 export const ROOT = join(import.meta.dirname, '..')
+
+/** Arguments of a Node that runs a file of ours, for those who start many: it starts faster than by tsx. */
+export const TYPESCRIPT: readonly string[] = [
+  '--import',
+  pathToFileURL(join(ROOT, 'scripts', 'typescript.mjs')).href,
+]
 
 export const heading = (text: string): void => {
   console.log(`\n── ${text} ${'─'.repeat(Math.max(0, 76 - text.length))}`)

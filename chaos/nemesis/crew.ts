@@ -2,6 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { startProxy, type Proxy as TcpProxy } from '../../test/databases/proxy.ts'
 import { loadKit } from '../brokers/kit.ts'
 import type {
@@ -306,7 +307,7 @@ export class Crew {
     const output = openSync(join(this.#task.folder, 'crew.log'), 'a')
     try {
       return fork(new URL(`../crew/${name}.ts`, import.meta.url), [task], {
-        execArgv: ['--import', 'tsx'],
+        execArgv: [...TYPESCRIPT],
         env: { ...process.env, ...env },
         stdio: ['ignore', output, output, 'ipc'],
       })

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { ROOT } from '../run.ts'
 import { account, findFolder } from '../services/folder.ts'
 import { debianCommand, installDebian } from '../services/install/debian.ts'
-import { withLock } from '../services/lock.ts'
 import type { Command, Site } from '../services/service.ts'
 import { type Bug, definitions, type Scene } from './catalogue.ts'
 
@@ -54,7 +53,7 @@ export const findChecker = async (report: (text: string) => void): Promise<Check
     portOf: () => 0,
     report,
   }
-  await withLock(join(folder, 'spin.lock'), () => installDebian(site, 'bookworm', 'spin'))
+  await installDebian(site, 'bookworm', 'spin')
   const checker: Checker = (args) => debianCommand(site, 'spin', 'usr/bin/spin', args)
   const { program, args } = checker(['-V'])
   const found = runs(program, args)

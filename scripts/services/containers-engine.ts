@@ -122,6 +122,9 @@ export const containersEngine = (report: Report): Engine => {
 
   return {
     kind: 'containers',
+    async install(name) {
+      await compose(readState(folder), null, ['pull', '--quiet', name])
+    },
     async up(names) {
       const services = withNeeds(names.length > 0 ? names : NAMES)
       const began = performance.now()

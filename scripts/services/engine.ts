@@ -15,6 +15,8 @@ export interface ServiceStatus {
 
 export interface Engine {
   readonly kind: 'processes' | 'containers'
+  /** Brings its programs, and starts nothing. */
+  install(name: string): Promise<void>
   /** The named services, and what they need, run and are ready when this resolves. No names: all without a label. */
   up(names: readonly string[]): Promise<readonly ServiceStatus[]>
   /** No names: all there are. `data`: and forgets what they stored. */

@@ -1,6 +1,6 @@
 /** Services for tests, from code. A server that the environment names is used as it is; others are started. */
 import { join } from 'node:path'
-import { serviceOf } from './catalogue.ts'
+import { SERVICES, serviceOf } from './catalogue.ts'
 import { chooseEngine } from './choose-engine.ts'
 import type { Engine } from './engine.ts'
 import { findFolder } from './folder.ts'
@@ -27,6 +27,16 @@ export const serviceUrls = async <Name extends string>(
   const gone = urls.flatMap(([name, url]) => (url ? [] : [name]))
   if (gone.length > 0) throw new ServicesError(`${gone.join(', ')}: started, and ended again at once.`)
   return Object.fromEntries(urls) as Record<Name, string>
+}
+
+/**
+ * Brings the programs of those that the environment does not name, all at once, and starts nothing: for whoever will
+ * need them later. What cannot be brought is for those to say who need it.
+ */
+export const installServices = async (): Promise<void> => {
+  const { install } = await engine()
+  const absent = SERVICES.filter(({ variable }) => !process.env[variable])
+  await Promise.allSettled(absent.map(({ name }) => install(name)))
 }
 
 /** Stops everything that runs for this project; for machines on which nobody will use it again. */

@@ -5,7 +5,7 @@ import { type Engine, NAMES, namesIn, type Report, type ServiceStatus } from './
 import { findFolder } from './folder.ts'
 import { withLock } from './lock.ts'
 import type { Service } from './service.ts'
-import { runningProcess, Session } from './session.ts'
+import { runningProcess, runsAlready, Session } from './session.ts'
 import { readState, type ServiceState } from './state.ts'
 
 const statusOf = async (service: Service, state: ServiceState | undefined): Promise<ServiceStatus> => {
@@ -46,8 +46,19 @@ export const processesEngine = (report: Report, whyNot: (service: Service) => st
 
   return {
     kind: 'processes',
+    install: async (name) => await new Session(folder, report, whyNot).install(serviceOf(name)),
     async up(names) {
       const services = withNeeds(names.length > 0 ? names : NAMES)
+      const now = await status(services)
+      // Who only asks where a server is does not wait for those who install and start others.
+      if (now.every(({ state }) => state === 'running')) {
+        const state = readState(folder)
+        for (const service of services) {
+          const found = state[service.name]
+          if (found !== undefined) report(runsAlready(service, found))
+        }
+        return now
+      }
       await locked(async (session) => await session.up(services))
       return await status(services)
     },

@@ -1,4 +1,4 @@
-/** One command's work on services that are processes of this machine. It exists only while the lock is held. */
+/** One command's work on services that are processes of this machine. It exists only while the lock is held, but for installing. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -28,6 +28,17 @@ const untilReady = async (service: Service, port: number, record: ProcessRecord)
     await sleep(POLL_MS)
   }
   return false
+}
+
+const lineAbout = (name: string, text: string): string => `${name.padEnd(15)} ${text}`
+
+export const runsAlready = (
+  { name, url }: Service,
+  state: Pick<ServiceState, 'port' | 'durable'>,
+): string => {
+  const how = `with fsync ${state.durable ? 'on' : 'off'}; to change that, stop it first`
+  const note = state.durable === durable() ? '' : ` (${how})`
+  return lineAbout(name, `runs already: ${url(state.port)}${note}`)
 }
 
 export class Session {
@@ -64,6 +75,13 @@ export class Session {
     if (failures.length > 0) throw new ServicesError(failures.join('\n\n'))
   }
 
+  /** The one thing that needs no lock: programs have one of their own. */
+  async install(service: Service): Promise<void> {
+    const obstacle = this.#whyNot(service)
+    if (obstacle !== null) throw new ServicesError(obstacle)
+    await service.install(this.#siteOf(service, 0))
+  }
+
   async down(service: Service): Promise<void> {
     const record = runningProcess(this.#state[service.name])
     if (record === null) return this.#say(service.name, 'does not run')
@@ -91,9 +109,7 @@ export class Session {
     const began = performance.now()
     const { name } = service
     if (await this.#alreadyRuns(service, needs)) return
-    const obstacle = this.#whyNot(service)
-    if (obstacle !== null) throw new ServicesError(obstacle)
-    await service.install(this.#siteOf(service, 0))
+    await this.install(service)
     await needs.catch(() => {
       throw new ServicesError(`not started, because it needs ${service.needs.join(' and ')}`)
     })
@@ -118,9 +134,7 @@ export class Session {
       this.#noteEnd(name)
       return false
     }
-    const how = `with fsync ${state.durable ? 'on' : 'off'}; to change that, stop it first`
-    const note = state.durable === durable() ? '' : ` (${how})`
-    this.#say(name, `runs already: ${service.url(state.port)}${note}`)
+    this.#report(runsAlready(service, state))
     return true
   }
 
@@ -186,7 +200,7 @@ export class Session {
   }
 
   #say(name: string, text: string): void {
-    this.#report(`${name.padEnd(15)} ${text}`)
+    this.#report(lineAbout(name, text))
   }
 
   #siteOf({ name }: Service, port: number): Site {

@@ -9,7 +9,7 @@ import { pglitePool, postgresStore, type SqlExecutor } from '../../src/stores/po
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { startProxy } from '../databases/proxy.ts'
 import { poolOf, TablePool } from '../stores/mysql-harness.ts'
-import { newSchema } from '../stores/postgres-harness.ts'
+import { newSchema, SchemaPool } from '../stores/postgres-harness.ts'
 import { type ServerName, serverUrl } from '../stores/servers.ts'
 import { testFolder } from '../stores/sqlite-files.ts'
 import { RoundTrips } from './round-trips.ts'
@@ -51,17 +51,27 @@ const handOf = (url: string): pg.Pool => {
 const numbersOf = (rows: unknown): number[] =>
   (rows as readonly { readonly n: unknown }[]).map(({ n }) => Number(n)).sort((a, b) => a - b)
 
-const openPostgres = async (): Promise<TestDatabase> => {
+const ownTables = (schema: string): string =>
+  `CREATE SCHEMA IF NOT EXISTS ${schema}; CREATE TABLE IF NOT EXISTS ${schema}.client_rows (n int);
+   CREATE TABLE IF NOT EXISTS ${schema}.client_late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)`
+
+const ownEmptied = (schema: string): string =>
+  `DELETE FROM ${schema}.client_rows; DELETE FROM ${schema}.client_late`
+
+/** Of databases that cases take over from each other, in which the store's tables are. */
+const schemas = {
+  postgres: new SchemaPool((sql) => handOf(serverUrl('postgres-new')).query(sql)),
+  pglite: new SchemaPool(async (sql) => await (await pglite()).exec(sql)),
+}
+
+const openPostgres = async ({ again }: Opening): Promise<TestDatabase> => {
   const url = serverUrl('postgres-new')
-  const schema = newSchema()
+  const schema = again ? schemas.postgres.take() : newSchema()
   const hand = handOf(url)
   const proxy = await startProxy(url)
   const trips = new RoundTrips()
   proxy.onSent((connection, data) => trips.sent(connection, data))
-  await hand.query(
-    `CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.client_rows (n int);
-     CREATE TABLE ${schema}.client_late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)`,
-  )
+  await hand.query(ownTables(schema))
   return {
     name: 'postgres',
     store: postgresStore({ connectionString: url, schema, poolSize: 4 }),
@@ -75,7 +85,9 @@ const openPostgres = async (): Promise<TestDatabase> => {
     roundTrips: (fn) => trips.during(fn),
     dispose: async () => {
       await proxy[Symbol.asyncDispose]()
-      await hand.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+      if (!again) return void (await hand.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`))
+      await hand.query(ownEmptied(schema))
+      await schemas.postgres.giveBack(schema)
     },
   }
 }
@@ -88,13 +100,10 @@ export const pglite = (): Promise<PGlite> => {
   return inProcess
 }
 
-const openPglite = async (): Promise<TestDatabase> => {
+const openPglite = async ({ again }: Opening): Promise<TestDatabase> => {
   const db = await pglite()
-  const schema = newSchema()
-  await db.exec(
-    `CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.client_rows (n int);
-     CREATE TABLE ${schema}.client_late (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)`,
-  )
+  const schema = again ? schemas.pglite.take() : newSchema()
+  await db.exec(ownTables(schema))
   return {
     name: 'pglite',
     store: postgresStore({ pool: pglitePool(db), schema }),
@@ -104,7 +113,11 @@ const openPglite = async (): Promise<TestDatabase> => {
     failureEndsTransaction: true,
     overlaps: false,
     numbers: async () => numbersOf((await db.query(`SELECT n FROM ${schema}.client_rows`)).rows),
-    dispose: async () => void (await db.exec(`DROP SCHEMA ${schema} CASCADE`)),
+    dispose: async () => {
+      if (!again) return void (await db.exec(`DROP SCHEMA ${schema} CASCADE`))
+      await db.exec(ownEmptied(schema))
+      await schemas.pglite.giveBack(schema)
+    },
   }
 }
 
@@ -171,10 +184,17 @@ export interface SqliteFile {
 
 export type OpenFile = (path: string) => SqliteFile
 
+interface Opening {
+  /** What opens the file of SQLite for everybody; libsql unless said. */
+  readonly openFile?: OpenFile | undefined
+  /** The store makes its tables here, and the next case may take them over, emptied: making them takes longest. */
+  readonly again?: boolean
+}
+
 /**
  * One library for everything in the file: two copies of SQLite in one process do not see each other's locks.
  */
-const openSqlite = async (openFile: OpenFile = (path) => new Database(path)): Promise<TestDatabase> => {
+const openSqlite = async ({ openFile = (path) => new Database(path) }: Opening): Promise<TestDatabase> => {
   const folder = testFolder()
   const hand = openFile(folder.file)
   const ofStore = openFile(folder.file)
@@ -202,10 +222,13 @@ const openSqlite = async (openFile: OpenFile = (path) => new Database(path)): Pr
 
 const OPENERS = { postgres: openPostgres, pglite: openPglite, sqlite: openSqlite } as const
 
-export const openDatabase = (name: DatabaseName, openFile?: OpenFile): Promise<TestDatabase> =>
-  name === 'mariadb' || name === 'mysql' ? openMysql(name) : OPENERS[name](openFile)
+export const openDatabase = (name: DatabaseName, opening: Opening = {}): Promise<TestDatabase> =>
+  name === 'mariadb' || name === 'mysql' ? openMysql(name) : OPENERS[name](opening)
 
 /** What the cases on these databases left for each other to use again. */
 export const dropTables = async (databases: readonly DatabaseName[]): Promise<void> => {
-  for (const name of databases) if (name === 'mariadb' || name === 'mysql') await tables[name].drop()
+  for (const name of databases) {
+    if (name === 'mariadb' || name === 'mysql') await tables[name].drop()
+    else if (name !== 'sqlite') await schemas[name].drop()
+  }
 }

@@ -1,7 +1,7 @@
 /** The client suite as tests: one library on every database that it supports. */
-import { afterAll, describe, it } from 'vitest'
+import { afterAll, beforeAll, describe, it } from 'vitest'
 import { runClientSuite } from '../../src/testing/suites/index.ts'
-import { type DatabaseName, dropTables } from './databases.ts'
+import { type DatabaseName, dropTables, pglite } from './databases.ts'
 import { CLIENT_TARGETS } from './targets.ts'
 
 /**
@@ -15,6 +15,8 @@ export const testClient = (name: string): void => {
   const target = CLIENT_TARGETS[name]
   if (target === undefined) throw new Error(`there is no client called ${name}`)
   const databases = target.databases.filter((database) => isMet(database, target.databases))
+  // It starts for all cases; the first of them has not the time for it on a busy machine.
+  if (databases.includes('pglite')) beforeAll(() => pglite(), 120_000)
   afterAll(() => dropTables(databases))
   for (const database of databases) {
     describe(`${name} on ${database}`, () => {

@@ -1,17 +1,6 @@
 /** The clients that `npm run test:clients` can run the conformance suite on, each on every database it supports. */
 import type { ClientHarness, SuiteOptions } from '../../src/testing/suites/index.ts'
 import { type DatabaseName, type OpenFile, openDatabase, type TestDatabase } from './databases.ts'
-import { openDrizzle } from './libraries/drizzle.ts'
-import { openKnex } from './libraries/knex.ts'
-import { openKysely } from './libraries/kysely.ts'
-import { openMariadb } from './libraries/mariadb.ts'
-import { openMikroOrm } from './libraries/mikro-orm.ts'
-import { openMysql2 } from './libraries/mysql2.ts'
-import { openPg } from './libraries/pg.ts'
-import { openPglite } from './libraries/pglite.ts'
-import { openPostgresJs } from './libraries/postgres-js.ts'
-import { openPrisma } from './libraries/prisma.ts'
-import { openSequelize } from './libraries/sequelize.ts'
 import {
   openBetterSqlite3,
   openBetterSqlite3File,
@@ -20,8 +9,22 @@ import {
   openNodeSqlite,
   openNodeSqliteFile,
 } from './libraries/sqlite.ts'
-import { openTypeorm } from './libraries/typeorm.ts'
 import { harnessOn, type OpenLibrary } from './library.ts'
+
+/** Each loads its library when a case needs it: all of them together take seconds. */
+const openDrizzle = async (on: TestDatabase) => (await import('./libraries/drizzle.ts')).openDrizzle(on)
+const openKnex = async (on: TestDatabase) => (await import('./libraries/knex.ts')).openKnex(on)
+const openKysely = async (on: TestDatabase) => (await import('./libraries/kysely.ts')).openKysely(on)
+const openMariadb = async (on: TestDatabase) => (await import('./libraries/mariadb.ts')).openMariadb(on)
+const openMikroOrm = async (on: TestDatabase) => (await import('./libraries/mikro-orm.ts')).openMikroOrm(on)
+const openMysql2 = async (on: TestDatabase) => (await import('./libraries/mysql2.ts')).openMysql2(on)
+const openPg = async (on: TestDatabase) => (await import('./libraries/pg.ts')).openPg(on)
+const openPglite = async () => (await import('./libraries/pglite.ts')).openPglite()
+const openPostgresJs = async (on: TestDatabase) =>
+  (await import('./libraries/postgres-js.ts')).openPostgresJs(on)
+const openPrisma = async (on: TestDatabase) => (await import('./libraries/prisma.ts')).openPrisma(on)
+const openSequelize = async (on: TestDatabase) => (await import('./libraries/sequelize.ts')).openSequelize(on)
+const openTypeorm = async (on: TestDatabase) => (await import('./libraries/typeorm.ts')).openTypeorm(on)
 
 export interface ClientTarget {
   /** The package whose version is tested. */
@@ -64,7 +67,10 @@ const target = <Tx>(
   skip,
   node,
   create: async (database) =>
-    (await harnessOn(await openDatabase(database, openFile), open)) as unknown as ClientHarness<never, never>,
+    (await harnessOn(
+      await openDatabase(database, { openFile, again: true }),
+      open,
+    )) as unknown as ClientHarness<never, never>,
 })
 
 const says = (name: string, more: Partial<Says> = {}): Says => ({

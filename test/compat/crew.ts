@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Place } from '../../chaos/crew/messages.ts'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import type { FromMember, MemberTask, Publish } from './member.ts'
 
 /** Several processes start and take over lanes meanwhile, on a machine that may be busy. */
@@ -18,7 +19,7 @@ export class Member {
 
   constructor(task: MemberTask) {
     this.#child = fork(new URL('./member.ts', import.meta.url), [JSON.stringify(task)], {
-      execArgv: ['--import', 'tsx'],
+      execArgv: [...TYPESCRIPT],
     })
     this.#exited = new Promise((resolve) => this.#child.once('exit', resolve))
   }

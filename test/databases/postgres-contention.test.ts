@@ -1,6 +1,7 @@
 /** Many at once on the same rows, and many first boots at once. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { PermanentError } from '../../src/index.ts'
 import { newPostgresUrl } from '../stores/servers.ts'
 import { type PgOutbox, PostgresWorld, tick } from './postgres-world.ts'
@@ -103,7 +104,7 @@ describe('settles, cleanup, redrive and discard at once on the same rows', () =>
 describe('ten processes that boot for the first time at once', () => {
   const boot = async (place: string): Promise<ChildProcess> => {
     const child = fork(new URL('./crew/migrator.ts', import.meta.url), [place], {
-      execArgv: ['--import', 'tsx'],
+      execArgv: [...TYPESCRIPT],
     })
     await new Promise<void>((resolve, reject) => {
       child.once('message', () => resolve())

@@ -10,6 +10,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { Board } from '../../demo/board.ts'
 import { paint } from '../../demo/paint.ts'
 import { wrap } from '../../demo/wrap.ts'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 
 interface Ended {
   readonly code: number
@@ -19,7 +20,7 @@ interface Ended {
 
 const demo = (...args: readonly string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    const all = ['--import', 'tsx', 'demo/main.ts', ...args]
+    const all = [...TYPESCRIPT, 'demo/main.ts', ...args]
     execFile(process.execPath, all, { timeout: 110_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
     })
@@ -158,7 +159,7 @@ describe('the demo', () => {
   })
 
   it('ends quietly when nobody reads on', { timeout: 60_000 }, async () => {
-    const child = spawn(process.execPath, ['--import', 'tsx', 'demo/main.ts', '--events', '300'], {
+    const child = spawn(process.execPath, [...TYPESCRIPT, 'demo/main.ts', '--events', '300'], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let stderr = ''

@@ -1,6 +1,7 @@
 /** Commands that the documents name explain themselves, and refuse what they cannot do in one sentence. */
 import { execFile } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { ROOT } from './code-blocks.ts'
 
 interface Ended {
@@ -11,7 +12,7 @@ interface Ended {
 
 const run = (script: string, args: readonly string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    const all = ['--import', 'tsx', script, ...args]
+    const all = [...TYPESCRIPT, script, ...args]
     execFile(process.execPath, all, { cwd: ROOT, timeout: 50_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
     })

@@ -15,6 +15,7 @@ import { migrate as migratePg } from 'drizzle-orm/node-postgres/migrator'
 import mysql from 'mysql2/promise'
 import pg from 'pg'
 import { expect } from 'vitest'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { ROOT } from '../docs/code-blocks.ts'
 import { COMPLETE, type EmptyDatabase } from './databases.ts'
 import { fileOfPage } from './page.ts'
@@ -96,7 +97,7 @@ describeTool('Drizzle', ['postgres', 'mariadb', 'sqlite'], async (database, fold
 
   await kit('generate', '--custom', '--name=outbox')
   const made = join(home, 'drizzle', '0000_outbox.sql')
-  await run(process.execPath, ['--import', 'tsx', script, made], { cwd: ROOT })
+  await run(process.execPath, [...TYPESCRIPT, script, made], { cwd: ROOT })
 
   const connection = await connect(database)
   // It reads the check constraints of all tables, and stops at those of tables that it has filtered out.

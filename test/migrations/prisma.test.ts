@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { ROOT } from '../docs/code-blocks.ts'
 import type { EmptyDatabase } from './databases.ts'
 import { fileOfPage, importOfPage } from './page.ts'
@@ -36,7 +37,7 @@ describeTool('Prisma', ['postgres', 'sqlite'], async (database, folder) => {
   // What `migrate dev --create-only` leaves.
   mkdirSync(dirname(file))
   writeFileSync(file, '')
-  await promisify(execFile)(process.execPath, ['--import', 'tsx', script, file], { cwd: ROOT })
+  await promisify(execFile)(process.execPath, [...TYPESCRIPT, script, file], { cwd: ROOT })
 
   const content = schemaFor(database)
   const schema = { files: [{ path: 'schema.prisma', content }] }

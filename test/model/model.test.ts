@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import { BUGS, SCENES } from '../../scripts/model/catalogue.ts'
-import { ROOT } from '../../scripts/run.ts'
+import { ROOT, TYPESCRIPT } from '../../scripts/run.ts'
 
 interface Ended {
   readonly code: number
@@ -15,7 +15,7 @@ const TIMEOUT_MS = 300_000
 
 const model = (...args: readonly string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    const all = ['--import', 'tsx', 'scripts/model.ts', ...args]
+    const all = [...TYPESCRIPT, 'scripts/model.ts', ...args]
     execFile(process.execPath, all, { cwd: ROOT, timeout: TIMEOUT_MS }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
     })

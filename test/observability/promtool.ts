@@ -1,9 +1,7 @@
 /** The judge of text, rules and rules' tests: promtool, of the machine or Debian's package, unpacked beside the servers of the tests. */
 import { spawnSync } from 'node:child_process'
-import { join } from 'node:path'
 import { findFolder } from '../../scripts/services/folder.ts'
 import { debianCommand, installDebian } from '../../scripts/services/install/debian.ts'
-import { withLock } from '../../scripts/services/lock.ts'
 import type { Command } from '../../scripts/services/service.ts'
 
 export interface Judged {
@@ -26,6 +24,6 @@ export const findPromtool = async (): Promise<Promtool> => {
     return (args, input) => judged({ program: 'promtool', args }, input)
   const report = (text: string): void => console.log(text)
   const site = { folder: findFolder(report), report }
-  await withLock(join(site.folder, 'prometheus.lock'), () => installDebian(site, 'bookworm', 'prometheus'))
+  await installDebian(site, 'bookworm', 'prometheus')
   return (args, input) => judged(debianCommand(site, 'prometheus', 'usr/bin/promtool', args), input)
 }

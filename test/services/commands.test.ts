@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ROOT } from '../../scripts/run.ts'
+import { ROOT, TYPESCRIPT } from '../../scripts/run.ts'
 
 interface Ended {
   readonly code: number
@@ -11,7 +11,7 @@ interface Ended {
 
 const services = (...args: readonly string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    const all = ['--import', 'tsx', join('scripts', 'services', 'main.ts'), ...args]
+    const all = [...TYPESCRIPT, join('scripts', 'services', 'main.ts'), ...args]
     execFile(process.execPath, all, { cwd: ROOT, timeout: 50_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
     })

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { withLock } from '../../scripts/services/lock.ts'
 import { recordOf } from '../../scripts/services/processes.ts'
 
@@ -73,7 +74,7 @@ describe('the lock', () => {
     leaveLockOf({ pid: process.pid, birth: 'before the last boot', turn: 'dead' })
     const journal = join(folder, 'journal')
     const program = new URL('./lock-process.ts', import.meta.url)
-    const args = ['--import', 'tsx', fileURLToPath(program), lock, journal, '5']
+    const args = [...TYPESCRIPT, fileURLToPath(program), lock, journal, '5']
     const processes = Array.from({ length: 3 }, () => spawn(process.execPath, args, { stdio: 'inherit' }))
     const exits = await Promise.all(processes.map(async (each) => await once(each, 'exit')))
     expect(exits).toEqual([

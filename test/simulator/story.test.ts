@@ -1,6 +1,7 @@
 /** What somebody is told whose change breaks an invariant. */
 import { execFile } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { applyCut, applyCuts } from '../../simulator/cut.ts'
 import { findDefect } from '../../simulator/defects/index.ts'
 import { createPlan, FAULTS } from '../../simulator/plan.ts'
@@ -17,7 +18,7 @@ interface Ended {
 
 const simulate = (...args: readonly string[]): Promise<Ended> =>
   new Promise((resolve) => {
-    execFile(process.execPath, ['--import', 'tsx', 'simulator/main.ts', ...args], (error, stdout, stderr) =>
+    execFile(process.execPath, [...TYPESCRIPT, 'simulator/main.ts', ...args], (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr }),
     )
   })

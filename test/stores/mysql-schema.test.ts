@@ -2,6 +2,7 @@
 import { fork } from 'node:child_process'
 import mysql from 'mysql2/promise'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { mysqlStore } from '../../src/stores/mysql/index.ts'
 import { dropTables, newPrefix, poolOf, runByHand } from './mysql-harness.ts'
 import { createWorld, hex, rowsOf, SERVERS, type World } from './mysql-words.ts'
@@ -120,7 +121,7 @@ describe.each(SERVERS)('%s: the schema', (server) => {
     const script = new URL('./mysql-process.ts', import.meta.url)
     const processes = Array.from({ length: 10 }, () => {
       const child = fork(script, [server, prefix], {
-        execArgv: ['--import', 'tsx'],
+        execArgv: [...TYPESCRIPT],
         stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
       })
       let errors = ''

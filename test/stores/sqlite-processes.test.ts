@@ -1,6 +1,7 @@
 /** Several processes on one file at once. */
 import { fork } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TYPESCRIPT } from '../../scripts/run.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { type TestFolder, testContext, testFolder } from './sqlite-files.ts'
 import { read } from './sqlite-words.ts'
@@ -18,7 +19,7 @@ const together = async (commands: readonly (readonly string[])[]): Promise<void>
   const script = new URL('./sqlite-process.ts', import.meta.url)
   const processes = commands.map((args) => {
     const child = fork(script, args, {
-      execArgv: ['--import', 'tsx'],
+      execArgv: [...TYPESCRIPT],
       stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
     })
     let errors = ''

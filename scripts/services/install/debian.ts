@@ -3,10 +3,12 @@
  * the loader that came with them. So a package may be of another release than the machine, nothing is installed on the
  * machine, no server starts by itself, and root is not needed.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from '../command.ts'
+import { withLock } from '../lock.ts'
 import { type Command, ServicesError, type Site } from '../service.ts'
+import { bringOnce } from './once.ts'
 
 export type Suite = 'bookworm' | 'sid'
 
@@ -61,8 +63,7 @@ const assumed = (name: string): string =>
 
 /** Everything that apt reads and writes, away from the machine's own; the machine's proxies still count. */
 const writeAptFiles = (apt: string, suite: Suite): void => {
-  for (const folder of ['lists/partial', 'archives/partial'])
-    mkdirSync(join(apt, folder), { recursive: true })
+  mkdirSync(join(apt, 'lists', 'partial'), { recursive: true })
   writeFileSync(
     join(apt, 'sources.list'),
     `deb [signed-by=${DEBIAN_KEYRING}] ${findMirror()} ${suite} main\n`,
@@ -73,11 +74,11 @@ const writeAptFiles = (apt: string, suite: Suite): void => {
     'Dir::State::lists': join(apt, 'lists'),
     'Dir::State::status': join(apt, 'status'),
     'Dir::Cache': apt,
-    'Dir::Cache::archives': join(apt, 'archives'),
     'Dir::Etc::sourcelist': join(apt, 'sources.list'),
     'Dir::Etc::sourceparts': '-',
     'Dir::Log': apt,
     'Acquire::Languages': 'none',
+    'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled': 'false',
     'Acquire::Retries': '3',
     // A mirror may be some days behind; what it has must still be signed.
     'Acquire::Check-Valid-Until': 'false',
@@ -92,27 +93,51 @@ const writeAptFiles = (apt: string, suite: Suite): void => {
 const folderOf = (site: Pick<Site, 'folder'>, packageName: string): string =>
   join(site.folder, 'programs', packageName)
 
+/** Reading what a mirror has takes longer than most packages do, so they share it; a mirror changes, so not for long. */
+const LISTS_MS = 60 * 60_000
+
+/** Brings the package and all that it needs into a folder. */
+const download = async (
+  site: Pick<Site, 'folder'>,
+  suite: Suite,
+  packageName: string,
+  archives: string,
+): Promise<void> => {
+  const apt = join(site.folder, 'programs', `apt-${suite}`)
+  const read = join(apt, 'read')
+  const env = { APT_CONFIG: join(apt, 'apt.conf'), DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' }
+  mkdirSync(join(archives, 'partial'), { recursive: true })
+  await withLock(`${apt}.lock`, async () => {
+    const since = statSync(read, { throwIfNoEntry: false })?.mtimeMs ?? 0
+    if (Date.now() - since > LISTS_MS) {
+      rmSync(apt, { recursive: true, force: true })
+      writeAptFiles(apt, suite)
+      await run({ program: 'apt-get', args: ['update', '-qq', '--error-on=any'] }, { env })
+      writeFileSync(read, '')
+    }
+    const into = ['-o', `Dir::Cache::archives=${archives}`]
+    await run(
+      { program: 'apt-get', args: [...into, 'install', '-y', '--download-only', packageName] },
+      { env },
+    )
+  })
+}
+
 export const installDebian = async (
   site: Pick<Site, 'folder' | 'report'>,
   suite: Suite,
   packageName: string,
 ): Promise<void> => {
   const folder = folderOf(site, packageName)
-  if (existsSync(folder)) return
-  site.report(`installing ${packageName} of Debian ${suite}`)
-  const [apt, fresh] = [`${folder}.apt`, `${folder}.new`]
-  for (const leftover of [apt, fresh]) rmSync(leftover, { recursive: true, force: true })
-  writeAptFiles(apt, suite)
-  const env = { APT_CONFIG: join(apt, 'apt.conf'), DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' }
-  await run({ program: 'apt-get', args: ['update', '-qq', '--error-on=any'] }, { env })
-  await run({ program: 'apt-get', args: ['install', '-y', '--download-only', packageName] }, { env })
-  mkdirSync(fresh)
-  const archives = readdirSync(join(apt, 'archives')).filter((name) => name.endsWith('.deb'))
-  for (const name of archives)
-    await run({ program: 'dpkg-deb', args: ['-x', join(apt, 'archives', name), fresh] })
-  await run({ program: 'chmod', args: ['-R', 'a+rX', fresh] })
-  rmSync(apt, { recursive: true, force: true })
-  renameSync(fresh, folder)
+  await bringOnce(folder, async (fresh) => {
+    site.report(`installing ${packageName} of Debian ${suite}`)
+    const archives = `${folder}.debs`
+    rmSync(archives, { recursive: true, force: true })
+    await download(site, suite, packageName, archives)
+    for (const name of readdirSync(archives).filter((each) => each.endsWith('.deb')))
+      await run({ program: 'dpkg-deb', args: ['-x', join(archives, name), fresh] })
+    rmSync(archives, { recursive: true, force: true })
+  })
 }
 
 /** The folder that the package knows as `/usr`. */

@@ -1,8 +1,9 @@
 /** Programs of Java, from the repository of Maven, with all the libraries they need. */
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from '../command.ts'
 import type { Command, Site } from '../service.ts'
+import { bringOnce } from './once.ts'
 
 /** `group:name:version`. */
 export type Artifact = `${string}:${string}:${string}`
@@ -41,16 +42,12 @@ export const installMaven = async (
   artifacts: readonly Artifact[],
 ): Promise<void> => {
   const folder = folderOf(site, name)
-  if (existsSync(folder)) return
-  site.report(`installing ${name} from Maven's repository`)
-  const fresh = `${folder}.new`
-  rmSync(fresh, { recursive: true, force: true })
-  mkdirSync(fresh, { recursive: true })
-  writeFileSync(join(fresh, 'pom.xml'), projectOf(artifacts))
-  const args = ['-q', '-B', COPY, '-DincludeScope=runtime', `-DoutputDirectory=${join(fresh, 'jars')}`]
-  await run({ program: 'mvn', args }, { cwd: fresh })
-  await run({ program: 'chmod', args: ['-R', 'a+rX', fresh] })
-  renameSync(fresh, folder)
+  await bringOnce(folder, async (fresh) => {
+    site.report(`installing ${name} from Maven's repository`)
+    writeFileSync(join(fresh, 'pom.xml'), projectOf(artifacts))
+    const args = ['-q', '-B', COPY, '-DincludeScope=runtime', `-DoutputDirectory=${join(fresh, 'jars')}`]
+    await run({ program: 'mvn', args }, { cwd: fresh })
+  })
 }
 
 /** Runs a class of them; `flags` are for the machine of Java. */

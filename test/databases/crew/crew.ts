@@ -1,11 +1,12 @@
 /** Starts the processes of a crew. */
 import { type ChildProcess, fork } from 'node:child_process'
+import { TYPESCRIPT } from '../../../scripts/run.ts'
 import type { WorkerTask } from './worker.ts'
 
 /** Resolves when it has lanes to look after. */
 export const startWorker = async (task: WorkerTask): Promise<ChildProcess> => {
   const child = fork(new URL('./worker.ts', import.meta.url), [JSON.stringify(task)], {
-    execArgv: ['--import', 'tsx'],
+    execArgv: [...TYPESCRIPT],
   })
   await new Promise<void>((resolve, reject) => {
     child.once('message', () => resolve())

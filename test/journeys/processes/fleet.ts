@@ -2,6 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { TYPESCRIPT } from '../../../scripts/run.ts'
 import { createBell } from '../../../src/testing/bell.ts'
 import { World } from '../world.ts'
 import type { FromWorker, ToWorker, WorkerOptions } from './messages.ts'
@@ -20,7 +21,7 @@ export class Worker {
   constructor(options: WorkerOptions, bell: ReturnType<typeof createBell>) {
     this.#bell = bell
     this.#child = fork(new URL('./worker.ts', import.meta.url), [JSON.stringify(options)], {
-      execArgv: ['--import', 'tsx'],
+      execArgv: [...TYPESCRIPT],
     })
     this.#child.on('message', (message) => {
       this.said.push(message as FromWorker)
