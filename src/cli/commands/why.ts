@@ -103,10 +103,14 @@ const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promi
   const lanes = await loaded.outbox.inspect.lanes({ destination })
   const id = lanes.find((one) => one.lane === lane)?.workerId
   const owner = able.find(({ workerId }) => workerId === id)
-  if (owner === undefined)
+  if (owner === undefined) {
+    const gone = workers.find(({ workerId }) => workerId === id)
     return [
-      `Nobody has its lane ${lane} at this moment; a live worker takes it within a renewal of its lease.`,
+      gone === undefined
+        ? `Nobody has its lane ${lane} at this moment; a live worker takes it within a renewal of its lease.`
+        : `${gone.name} had its lane ${lane} when its lease ran out. A live worker takes it when it has watched that lease for as long as it was granted.`,
     ]
+  }
   const until = timeText(now + owner.expiresInMs)
   return [
     `Its lane ${lane} belongs to ${owner.name}, until ${until} unless it is renewed.`,

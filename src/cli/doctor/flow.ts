@@ -59,7 +59,7 @@ const checkOrphans = ({ workers }: OutboxOverview): Finding => {
   return warning(
     'orphan lanes',
     `${lanes} lanes belong to ${gone.map(({ name }) => name).join(', ')}, whose lease ran out`,
-    'a live worker takes them within seconds; start one if none lives',
+    'a live worker takes them when it has watched that lease for as long as it was granted; start one if none lives',
   )
 }
 
