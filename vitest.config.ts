@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { MixedSequencer } from './test/sequencer.ts'
 
 /** Tests that need a server. `npm test` starts what the environment does not name. */
 const DATABASES = [
@@ -28,6 +29,7 @@ export default defineConfig({
     pool: 'forks',
     // Two more than the cores of a small machine: tests of databases and brokers mostly wait for them.
     maxWorkers: 4,
+    sequence: { sequencer: MixedSequencer },
     projects: [
       {
         test: {

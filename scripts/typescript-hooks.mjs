@@ -1,4 +1,4 @@
-/** Types are taken off once; what is left is kept by what was there, so that nothing old is ever run. */
+/** Types are taken off once; what is left is kept with a mark of what was there, so that nothing old is ever run. */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -29,15 +29,18 @@ const readKept = (path) => {
   }
 }
 
+const hashOf = (text) => createHash('sha256').update(text).digest('hex')
+
 export const load = async (url, context, next) => {
   if (!url.startsWith('file:') || !url.endsWith('.ts')) return await next(url, context)
   const path = fileURLToPath(url)
   const source = readFileSync(path, 'utf8')
-  const kept = join(KEPT, `${createHash('sha256').update(`${FORM} ${path}\n${source}`).digest('hex')}.js`)
+  const kept = join(KEPT, `${hashOf(path)}.js`)
+  const mark = `/*${hashOf(`${FORM}\n${source}`)}*/`
   let text = readKept(kept)
-  if (text === null) {
+  if (!text?.startsWith(mark)) {
     const { code } = await requireOfTsx('esbuild').transform(source, { ...OPTIONS, sourcefile: path })
-    text = code
+    text = `${mark}${code}`
     mkdirSync(KEPT, { recursive: true })
     // In one step: others may be reading it.
     const draft = `${kept}.${process.pid}`
