@@ -14,19 +14,35 @@ const ADMISSION_TEST = 'src/core/flow/admission.test.ts'
 
 export const LANES_AND_READS: readonly Mutant[] = [
   {
-    name: 'silence-by-the-clock-of-the-database',
+    name: 'silence-not-waited-for',
     file: WATCH,
-    find: '({ endsAt }) => endsAt <= now',
-    replace: '({ lease }) => lease.expired',
+    find: '([, { endsAt }]) => endsAt <= now',
+    replace: '([, { endsAt }]) => endsAt >= 0',
     breaks:
       'a lease on which its holder still counts is not taken over, whatever the clock of the database says',
     hunters: [WATCH_TEST, 'simulator'],
   },
   {
+    name: 'long-silence-believed-at-every-sight',
+    file: WATCH,
+    find: 'before === undefined && expiresInMs <= ',
+    replace: 'expiresInMs <= ',
+    breaks: 'the clock of the database is believed about those only who were never seen before',
+    hunters: [WATCH_TEST],
+  },
+  {
+    name: 'sent-while-it-is-being-held',
+    file: FLOW,
+    find: ' || this.#admission.isBeingHeld(id)',
+    replace: '',
+    breaks: 'what the database is told to keep is not sent from memory meanwhile',
+    hunters: ['src/core/flow/destination-flow.test.ts'],
+  },
+  {
     name: 'silence-outlives-a-renewal',
     file: WATCH,
-    find: 'before?.lease.stamp === lease.stamp ? before.since : now',
-    replace: 'before?.since ?? now',
+    find: 'if (before?.stamp === stamp) return [workerId, before]',
+    replace: 'if (before !== undefined) return [workerId, { ...before, stamp }]',
     breaks: 'silence counts from the last renewal',
     hunters: [WATCH_TEST, 'simulator'],
   },

@@ -40,7 +40,7 @@ export const deliveryColumns = (now: number): readonly Column<DeliveryView>[] =>
 export const settlerText = ({ workerId, worker, path }: SettledBy): string => {
   // Of a hot claim of a worker that is gone, only the end of the id is known.
   const id = isUuid(workerId) ? workerId : `…${workerId}`
-  const how = path === 'hot' ? 'straight after its commit' : 'from its lane'
+  const how = path === 'hot' ? 'straight after its commit' : 'as the owner of its lane'
   return `worker ${id} (${worker ?? 'which has ended since'}), ${how}`
 }
 

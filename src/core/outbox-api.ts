@@ -50,11 +50,8 @@ export interface Outbox<Tx, E = unknown, Names extends string = string>
   close(): Promise<void>
   readonly isStarted: boolean
 
-  /**
-   * Delivers what is due once and returns what became of it; for cron jobs and tests. What lies in the lanes of a process
-   * that died is waited for until its lease is over, or until the signal.
-   */
-  processOnce(options?: { readonly signal?: AbortSignal }): Promise<ProcessedOnce>
+  /** Delivers what is due once and returns what became of it; for cron jobs and tests. */
+  processOnce(): Promise<ProcessedOnce>
   /** Delivers what was published, or as much as the time allows; for processes that are frozen after a request. */
   flush(options?: { readonly timeoutMs?: number }): Promise<Flushed>
   /**

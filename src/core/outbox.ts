@@ -109,7 +109,6 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#rounds = new Rounds({
       store: this.#store as Store,
       runtime: this.#runtime,
-      logger: this.#logger,
       drainMs: () => this.#options.drainMs,
       ready: () => this.#open(),
       running: () => this.#engine,
@@ -360,7 +359,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       },
       close,
       [Symbol.asyncDispose]: close,
-      processOnce: (given?: { readonly signal?: AbortSignal }) => this.#rounds.processOnce(given),
+      processOnce: () => this.#rounds.processOnce(),
       flush: async (given: { readonly timeoutMs?: number } = {}) => {
         refuseUnknown('flush', given, FLUSH_NAMES)
         const timeoutMs = boundedNumber('timeoutMs', given.timeoutMs ?? 10_000, [1, 3_600_000])

@@ -4,15 +4,13 @@
  */
 import type { Engine } from './flow/engine.ts'
 import { LeaseWatch } from './flow/lease-watch.ts'
-import { refuseUnknown } from './model/unknown-names.ts'
 import type { Flushed, ProcessedOnce } from './outbox-api.ts'
 import { sleep, within } from './runtime/signal.ts'
-import type { Logger, Runtime, Store } from './spi/index.ts'
+import type { Runtime, Store } from './spi/index.ts'
 
 export interface RoundsParts {
   readonly store: Store
   readonly runtime: Runtime
-  readonly logger: Logger
   readonly drainMs: () => number
   readonly ready: () => Promise<void>
   /** Null while the process is not started. */
@@ -26,11 +24,8 @@ interface Round {
   readonly partlySeen: ReadonlySet<string>
 }
 
-const PROCESS_ONCE_NAMES: ReadonlySet<string> = new Set(['signal'])
 /** Between two rounds of a flush in which nothing could be sent. */
 const FLUSH_PAUSE_MS = 50
-/** Between two looks at a worker that seems to be dead: it may come back. */
-const TAKEOVER_PAUSE_MS = 500
 
 export class Rounds {
   readonly #parts: RoundsParts
@@ -48,24 +43,8 @@ export class Rounds {
     return [...this.#engines]
   }
 
-  /**
-   * A process that runs for one round only, from cron, would never see the lease of a dead one through, and neither
-   * would the next: what is due in its lanes has to be waited for here.
-   */
-  async processOnce(given: { readonly signal?: AbortSignal } = {}): Promise<ProcessedOnce> {
-    refuseUnknown('processOnce', given, PROCESS_ONCE_NAMES)
-    const { signal } = given
-    const { runtime, running, logger } = this.#parts
-    for (let waited = false; ; waited = true) {
-      const { processed, partlySeen } = await this.#round()
-      const waitMs = this.#watch.nextExpiredInMs(runtime.monotonicNow())
-      if (!processed.idle || waitMs === null || running() !== null || signal?.aborted === true)
-        return processed
-      if (!(await this.#isDueAtAny(partlySeen))) return processed
-      if (!waited)
-        logger.log('info', 'waiting for the lanes of a worker that ended without giving them up', { waitMs })
-      await sleep(runtime, Math.min(waitMs, TAKEOVER_PAUSE_MS))
-    }
+  async processOnce(): Promise<ProcessedOnce> {
+    return (await this.#round()).processed
   }
 
   async flush(timeoutMs: number): Promise<Flushed> {

@@ -7,7 +7,7 @@ export interface SettledBy {
   readonly workerId: string
   /** `host:pid`; null when it is registered no longer: it has ended. */
   readonly worker: string | null
-  /** Straight after the commit, from the memory of the process that published it, or read from its lane. */
+  /** `hot`: straight after the commit, by the claim that it was born with. `lane`: as the owner of its lane; keyed events are always sent so. */
   readonly path: 'hot' | 'lane'
 }
 

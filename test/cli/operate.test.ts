@@ -1,5 +1,7 @@
 /** Looking and repairing: every command on a small shop, with the built program. */
 import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'libsql'
 import { describe, expect, it } from 'vitest'
 import { createFolder, createShop, createShopWithDead, SHOP } from './cli.ts'
 
@@ -14,10 +16,10 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect(behind.stderr).toContain('do not exist yet: run posthaste migrate, or ')
     expect(await shop.run(['migrate', '--status'])).toMatchObject({ code: 1 })
     expect((await shop.run(['migrate', '--sql'])).stdout).toContain('CREATE TABLE "outbox_events"')
-    expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 3 migrations')
+    expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 4 migrations')
     expect((await shop.run(['db', 'setup', '--json'])).json).toMatchObject({
       ok: true,
-      outboxes: [{ before: 0, current: 3 }],
+      outboxes: [{ before: 0, current: 4 }],
     })
 
     const [good = ''] = await shop.publish(1)
@@ -151,7 +153,7 @@ describe('the commands', { timeout: 240_000 }, () => {
       ),
     )
     expect((await shop.run(['why', placed])).stdout).toMatch(
-      new RegExp(`by worker ${workerId} \\(${name}\\), from its lane`),
+      new RegExp(`by worker ${workerId} \\(${name}\\), as the owner of its lane`),
     )
     worker.child.kill('SIGTERM')
     await worker.ended
@@ -186,6 +188,40 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect((await shop.run(['status'])).stdout).toMatch(/mailer +serving .* open \d+(\.\d)?m?s/)
     expect((await shop.run(['doctor', '--json'])).json.findings).toContainEqual(
       expect.objectContaining({ check: 'breakers', level: 'warning' }),
+    )
+  })
+
+  it('say who left a lane behind, and when it is taken', async () => {
+    const shop = await createShop()
+    await shop.run(['migrate'])
+    const first = shop.start(['worker', '--set', 'laneLease=5m', '--log-level', 'silent'])
+    const alive = async () =>
+      (await shop.run(['status', '--json'])).json.outboxes[0].workers.map(
+        ({ name }: { name: string }) => name,
+      )
+    const worker = async ({ child }: typeof first): Promise<string> => {
+      for (;;) {
+        const name = (await alive()).find((one: string) => one.endsWith(`:${child.pid}`))
+        if (name !== undefined) return name
+      }
+    }
+    const gone = await worker(first)
+    for (const name of ['audit', 'mailer']) await shop.run(['pause', name])
+    const [id = ''] = await shop.publish(1)
+    const why = async () => (await shop.run(['why', id])).stdout
+    while ((await why()).includes('did not know the destinations')) {}
+    first.child.kill('SIGKILL')
+    await first.ended
+    // As if five minutes had passed for the database alone.
+    const hand = new Database(join(shop.path, 'shop.db'))
+    hand.prepare('UPDATE outbox_workers SET expires_at = 1').run()
+    hand.close()
+    const second = shop.start(['worker', '--log-level', 'silent'])
+    await worker(second)
+    const said = await why()
+    expect(said).toMatch(new RegExp(`${gone} had its lane \\d+ when its lease ran out`))
+    expect((await shop.run(['doctor', '--json'])).json.findings).toContainEqual(
+      expect.objectContaining({ check: 'orphan lanes', level: 'warning' }),
     )
   })
 

@@ -54,57 +54,37 @@ describe('a process that is gone', () => {
     await two.close()
   })
 
-  it('[18] is outlasted by a process that comes for one round only, if there is something due in its lanes', async () => {
+  it.each([
+    ['all lanes', 0],
+    ['half of the lanes', 1],
+  ])('[18] with %s does not stop processes none of which lives for a lease', async (_what, others) => {
     const clock = createFakeRuntime({ seed: 3 })
     const database = createMemoryDatabase({ clock: () => clock.wallNow() })
     const options = { database, destinations: { sink: { events: ['*'] } }, laneLeaseMs: 15_000 }
-    await using cron = createTestOutbox({ ...options, clock })
-    // Its time stands still, so it neither renews nor delivers.
-    const gone = createTestOutbox(options)
-    gone.outbox.on('sink', '*', () => new Promise(() => undefined))
-    await gone.outbox.start()
-    const heard: unknown[] = []
-    cron.outbox.on('sink', '*', ({ payload }) => void heard.push(payload))
-    await cron.advance(20_000)
-    expect(await cron.outbox.processOnce(), 'nothing is due, so there is nothing to wait for').toMatchObject({
-      idle: true,
-    })
-    await cron.outbox.transaction((tx) => cron.outbox.publish(tx, event('left behind', { key: 'k' })))
-    let ended = false
-    const once = cron.outbox.processOnce().finally(() => {
-      ended = true
-    })
-    await cron.advance(14_000)
-    expect([ended, heard]).toEqual([false, []])
-    await cron.advance(2_000)
-    expect(await once).toMatchObject({ done: 1 })
-    expect(heard).toEqual(['left behind'])
-  })
-
-  it('[18] is not waited for any longer than whoever calls wants to wait', async () => {
-    const clock = createFakeRuntime({ seed: 3 })
-    const database = createMemoryDatabase({ clock: () => clock.wallNow() })
-    const options = { database, destinations: { sink: { events: ['*'] } } }
-    await using cron = createTestOutbox({ ...options, clock })
-    const gone = createTestOutbox(options)
-    gone.outbox.on('sink', '*', () => new Promise(() => undefined))
-    await gone.outbox.start()
-    cron.outbox.on('sink', '*', () => undefined)
-    await cron.advance(20_000)
-    await cron.outbox.transaction((tx) => cron.outbox.publish(tx, event('left behind', { key: 'k' })))
-    const patience = new AbortController()
-    let ended = false
-    const once = cron.outbox.processOnce({ signal: patience.signal }).finally(() => {
-      ended = true
-    })
-    await cron.advance(1_000)
-    expect(ended).toBe(false)
-    patience.abort()
-    await cron.advance(1_000)
-    expect(await once).toMatchObject({ claimed: 0, idle: true })
-    await expect(cron.outbox.processOnce({ singal: patience.signal } as object)).rejects.toThrow(
-      'did you mean "signal"?',
+    const started = Array.from({ length: others + 1 }, (_, nth) =>
+      createTestOutbox({ ...options, clock: createFakeRuntime({ seed: 10 + nth }) }),
     )
+    for (const { outbox } of started) outbox.on('sink', '*', () => new Promise(() => undefined))
+    for (const { outbox } of started) await outbox.start()
+    for (let beats = 0; beats < 8; beats += 1) for (const { advance } of started) await advance(500)
+    for (const { outbox } of started.slice(1)) await outbox.stop()
+    // From here on nobody is there but who comes every minute, for one round.
+    const heard: unknown[] = []
+    const keys = Array.from({ length: 20 }, (_, n) => `k${n}`)
+    for (let minute = 0; minute < 5; minute += 1) {
+      const cron = createTestOutbox({ ...options, clock })
+      cron.outbox.on('sink', '*', ({ payload }) => void heard.push(payload))
+      await cron.outbox.transaction((tx) =>
+        cron.outbox.publishMany(
+          tx,
+          keys.map((key) => event(`${minute} ${key}`, { key })),
+        ),
+      )
+      while ((await cron.outbox.processOnce()).claimed > 0) {}
+      await cron.close()
+      await clock.advance(60_000)
+    }
+    expect(heard).toHaveLength(100)
   })
 
   it('[18] leaves a claim that is found when it runs out, however long the poller sleeps otherwise', async () => {
@@ -286,27 +266,36 @@ describe('clocks that lie', () => {
     },
   )
 
-  it('[26] a database whose clock is set ahead gives no lane to a second process while the first one counts on it', async () => {
-    const [first, second] = [createFakeRuntime({ seed: 1 }), createFakeRuntime({ seed: 2 })]
-    let aheadMs = 0
-    const database = createMemoryDatabase({ clock: () => second.wallNow() + aheadMs })
-    const options = { destinations: { sink: { events: ['*'] } }, database, laneLeaseMs: 15_000 }
-    const one = createTestOutbox({ ...options, clock: first })
-    const two = createTestOutbox({ ...options, clock: second })
-    const [sent, sentToo]: [unknown[], unknown[]] = [[], []]
-    one.outbox.on('sink', '*', ({ payload }) => void sent.push(payload))
-    two.outbox.on('sink', '*', ({ payload }) => void sentToo.push(payload))
-    await one.outbox.start()
-    aheadMs = HOUR_MS
-    await two.outbox.start()
-    await two.outbox.transaction((tx) => two.outbox.publish(tx, event('while it counts on it', { key: 'k' })))
-    // Of the first process only the timers stand still: it can neither renew nor read, but its right holds.
-    await second.advance(14_900)
-    expect([sent, sentToo]).toEqual([[], []])
-    await second.advance(1_000)
-    expect([sent, sentToo]).toEqual([[], ['while it counts on it']])
-    await two.close()
-  })
+  it.each([
+    ['an hour', HOUR_MS, 'that was there before'],
+    ['two minutes', 120_000, 'that starts just then'],
+  ])(
+    '[26] a database whose clock is set ahead by %s gives no lane to a second process while the first one counts on it (%d ms; one %s)',
+    async (_step, stepMs, when) => {
+      const [first, second] = [createFakeRuntime({ seed: 1 }), createFakeRuntime({ seed: 2 })]
+      let aheadMs = 0
+      const database = createMemoryDatabase({ clock: () => second.wallNow() + aheadMs })
+      const options = { destinations: { sink: { events: ['*'] } }, database, laneLeaseMs: 15_000 }
+      const one = createTestOutbox({ ...options, clock: first })
+      const two = createTestOutbox({ ...options, clock: second })
+      const [sent, sentToo]: [unknown[], unknown[]] = [[], []]
+      one.outbox.on('sink', '*', ({ payload }) => void sent.push(payload))
+      two.outbox.on('sink', '*', ({ payload }) => void sentToo.push(payload))
+      // Of the first process only the timers stand still: it can neither renew nor read, but its right holds.
+      await one.outbox.start()
+      if (when === 'that was there before') await two.outbox.start()
+      aheadMs = stepMs
+      if (when === 'that starts just then') await two.outbox.start()
+      await two.outbox.transaction((tx) =>
+        two.outbox.publish(tx, event('while it counts on it', { key: 'k' })),
+      )
+      await second.advance(14_900)
+      expect([sent, sentToo]).toEqual([[], []])
+      await second.advance(1_000)
+      expect([sent, sentToo]).toEqual([[], ['while it counts on it']])
+      await two.close()
+    },
+  )
 
   it('[28] a wait longer than a timer can count does not fire at once', async () => {
     const runtime = createSystemRuntime()

@@ -27,7 +27,7 @@ export const deliverOnce = async (
           const [batch, queue] = [Math.min(left, pollBatchSize), Math.min(left, coldQueueCapacity)]
           configure({ serve: [turn], pollBatchSize: batch, coldQueueCapacity: queue })
         }
-        const { claimed, done, retried, dead } = await outbox.processOnce({ signal })
+        const { claimed, done, retried, dead } = await outbox.processOnce()
         sum.claimed += claimed
         sum.done += done
         sum.retried += retried

@@ -78,13 +78,19 @@ export class Admission {
   #workerId = ''
   /** Dead without being sent, not yet written: they are never in a queue, but must not be read again either. */
   readonly #burying = new Map<string, string | null>()
+  readonly #holding = new Set<string>()
 
   constructor(parts: AdmissionParts) {
     this.#parts = parts
   }
 
   isInFlight(id: string): boolean {
-    return this.#parts.dispatcher.queues.has(id) || this.#burying.has(id)
+    return this.#parts.dispatcher.queues.has(id) || this.#burying.has(id) || this.#holding.has(id)
+  }
+
+  /** The database is being told to keep it, so nobody may begin to send it: its head may end meanwhile. */
+  isBeingHeld(id: string): boolean {
+    return this.#holding.has(id)
   }
 
   /** What ran when the former owner ended is among the first rows: as many as can be under way at once. */
@@ -112,8 +118,10 @@ export class Admission {
     const open = rows.filter(({ id }) => !this.isInFlight(id))
     const behind = open.filter((row) => row.behind)
     const clear = open.filter((row) => !row.behind)
-    const gone = await this.#suspectAmong(workerId, clear)
-    const unheld = await this.#hold(workerId, behind)
+    for (const { id } of behind) this.#holding.add(id)
+    const { gone, unheld } = await this.#ask(workerId, clear, behind).finally(() => {
+      for (const { id } of behind) this.#holding.delete(id)
+    })
     if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
     let full = false
@@ -191,6 +199,11 @@ export class Admission {
       spendFrom: QUARANTINE_AFTER,
     })
     return new Map(counted.map((row) => [row.id, row]))
+  }
+
+  async #ask(workerId: string, clear: readonly StoredDelivery[], behind: readonly StoredDelivery[]) {
+    const gone = await this.#suspectAmong(workerId, clear)
+    return { gone, unheld: await this.#hold(workerId, behind) }
   }
 
   /** Returns the rows that are not held: their holder went away, or it is an unrouted row. */

@@ -166,3 +166,76 @@ describe('a read from before the head of a key failed', () => {
     }
   })
 })
+
+describe('a row that the database is told to keep behind its head', () => {
+  it('is not sent from memory meanwhile, even if its head ends', async () => {
+    const store = memoryStore({ database: createMemoryDatabase() })
+    const { claim, hold, settle } = store.queue
+    const [again, endHead, ended] = [gate(), gate(), gate()]
+    const [claimed, takeClaimed, holding, goOn] = [gate(), gate(), gate(), gate()]
+    let behindId = ''
+    Object.assign(store.queue, {
+      claim: async (...args: Parameters<typeof claim>) => {
+        const heads = await claim.apply(store.queue, args)
+        if (sent.length < 2) return heads
+        behindId = args[1][0] ?? ''
+        claimed.open()
+        await takeClaimed.opened
+        return heads
+      },
+      hold: async (...args: Parameters<typeof hold>) => {
+        if (args[2].includes(behindId)) {
+          holding.open()
+          await goOn.opened
+        }
+        return await hold.apply(store.queue, args)
+      },
+      settle: async (...args: Parameters<typeof settle>) => {
+        const result = await settle.apply(store.queue, args)
+        if (sent.length >= 2) ended.open()
+        return result
+      },
+    })
+    const sent: string[] = []
+    const outbox = createOutbox({
+      store,
+      logger: SILENT_LOGGER,
+      pollIntervalMs: 10,
+      destinations: {
+        x: {
+          events: ['*'],
+          retry: fixed({ delayMs: 1 }),
+          to: {
+            async send([delivery]) {
+              sent.push(delivery?.event.type ?? '')
+              if (sent.length === 1) return [{ ok: false, error: new Error('once') }]
+              if (sent.length === 2) {
+                again.open()
+                await endHead.opened
+              }
+              return [{ ok: true }]
+            },
+          },
+        },
+      },
+    })
+    await outbox.start()
+    try {
+      await outbox.transaction((tx) => outbox.publish(tx, { type: 'head', payload: 1, key: 'k' }))
+      await again.opened
+      await outbox.transaction((tx) => outbox.publish(tx, { type: 'behind', payload: 2, key: 'k' }))
+      await claimed.opened
+      await holding.opened
+      takeClaimed.open()
+      endHead.open()
+      await ended.opened
+      await new Promise((resolve) => setImmediate(resolve))
+      expect(sent).toEqual(['head', 'head'])
+      goOn.open()
+      while (sent.length < 3) await new Promise((resolve) => setImmediate(resolve))
+      expect(sent).toEqual(['head', 'head', 'behind'])
+    } finally {
+      await outbox.close()
+    }
+  })
+})

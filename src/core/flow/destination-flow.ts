@@ -234,7 +234,7 @@ export class DestinationFlow {
       const { key } = hot.event
       const first = key === null || (ahead.length < AHEAD_LIMIT && this.#isFirst(key, ahead, readId))
       const delivery = toDelivery(hot, { kind: 'lane', workerId }, seq)
-      if (!first || !this.dispatcher.enqueueHot(delivery)) left = true
+      if (!first || this.#admission.isBeingHeld(id) || !this.dispatcher.enqueueHot(delivery)) left = true
     }
     if (left) this.poller.nudge()
   }

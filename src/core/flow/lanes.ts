@@ -15,7 +15,16 @@
  */
 import { LANES } from '../model/lane.ts'
 import { CHANNELS, type LanesMessage, tell } from '../runtime/channels.ts'
-import type { Cancel, Logger, Metrics, OwnedLane, Runtime, Store } from '../spi/index.ts'
+import type {
+  Cancel,
+  LaneSurvey,
+  Logger,
+  Metrics,
+  OwnedLane,
+  Runtime,
+  SilentWorker,
+  Store,
+} from '../spi/index.ts'
 import type { LaneEvents, LaneOptions } from './lane-events.ts'
 import type { LeaseWatch } from './lease-watch.ts'
 
@@ -232,9 +241,9 @@ export class Lanes {
 
   async #balance(): Promise<void> {
     const { destinations } = this.#options
-    const silent = this.#watch.silent(this.#runtime.monotonicNow())
-    const survey = await this.#store.lanes.survey(this.#workerId, destinations, silent)
-    this.#watch.see(survey.others, this.#runtime.monotonicNow(), this.#options.leaseMs)
+    let survey = await this.#survey()
+    // Some are known to be over at first sight, and a process that comes for one round does not look twice.
+    if (this.#silent().length > 0) survey = await this.#survey()
     if (!survey.alive) {
       this.#startAnew()
       return
@@ -254,6 +263,17 @@ export class Lanes {
       }
       await this.#giveUpIdle(destination)
     }
+  }
+
+  async #survey(): Promise<LaneSurvey> {
+    const { destinations, leaseMs } = this.#options
+    const survey = await this.#store.lanes.survey(this.#workerId, destinations, this.#silent())
+    this.#watch.see(survey.others, this.#runtime.monotonicNow(), leaseMs)
+    return survey
+  }
+
+  #silent(): readonly SilentWorker[] {
+    return this.#watch.silent(this.#runtime.monotonicNow())
   }
 
   /**

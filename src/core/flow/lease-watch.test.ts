@@ -8,7 +8,7 @@ const lease = (over: Partial<WorkerLease> = {}): WorkerLease => ({
   workerId: 'w',
   stamp: '1',
   leaseMs: 4_000,
-  expired: false,
+  expiresInMs: 4_000,
   ...over,
 })
 
@@ -16,7 +16,7 @@ describe('the watch over other leases', () => {
   it('[26] calls nobody silent before a whole lease has passed since it was first seen, whatever the database says', () => {
     const watch = new LeaseWatch()
     watch.see([lease()], 100, OWN_MS)
-    watch.see([lease({ expired: true })], 600, OWN_MS)
+    watch.see([lease({ expiresInMs: -3_600_000 })], 600, OWN_MS)
     expect(watch.silent(4_099)).toEqual([])
     expect(watch.silent(4_100)).toEqual([{ workerId: 'w', stamp: '1' }])
   })
@@ -47,7 +47,7 @@ describe('the watch over other leases', () => {
   it('says when to look again, and not at all when all that is left is up to the database', () => {
     const watch = new LeaseWatch()
     expect(watch.nextInMs(0)).toBeNull()
-    watch.see([lease(), lease({ workerId: 'v', leaseMs: 9_000, expired: true })], 0, OWN_MS)
+    watch.see([lease(), lease({ workerId: 'v', leaseMs: 9_000, expiresInMs: -1 })], 0, OWN_MS)
     expect([watch.nextInMs(1_000), watch.nextInMs(5_000), watch.nextInMs(9_000)]).toEqual([
       3_000,
       4_000,
@@ -55,11 +55,17 @@ describe('the watch over other leases', () => {
     ])
   })
 
-  it('waits only for those that do not seem to come back', () => {
+  it('believes the database about a lease that is over for ten times its length at first sight, and then only', () => {
     const watch = new LeaseWatch()
-    watch.see([lease()], 0, OWN_MS)
-    expect(watch.nextExpiredInMs(0)).toBeNull()
-    watch.see([lease({ expired: true })], 1_000, OWN_MS)
-    expect([watch.nextExpiredInMs(1_000), watch.nextExpiredInMs(4_000)]).toEqual([3_000, 1])
+    watch.see([lease({ expiresInMs: -39_999 }), lease({ workerId: 'v', expiresInMs: -40_000 })], 0, OWN_MS)
+    expect(watch.silent(0)).toEqual([{ workerId: 'v', stamp: '1' }])
+    watch.see([lease({ expiresInMs: -80_000 }), lease({ workerId: 'v', stamp: '2' })], 500, OWN_MS)
+    watch.see(
+      [lease({ expiresInMs: -80_000 }), lease({ workerId: 'v', stamp: '3', expiresInMs: -80_000 })],
+      600,
+      OWN_MS,
+    )
+    expect(watch.silent(3_999)).toEqual([])
+    expect(watch.silent(4_000)).toEqual([{ workerId: 'w', stamp: '1' }])
   })
 })

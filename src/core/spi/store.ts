@@ -70,7 +70,10 @@ export interface StoreCapabilities {
  * that this worker's row exists and is not fenced.
  */
 export interface LaneStore {
-  /** A new worker row. The id is new at every boot, so that a restart never inherits rights. */
+  /**
+   * A new worker row. The id is new at every boot, so that a restart never inherits rights. Repeated, because an answer was
+   * lost, it extends the lease like a renewal, unless the worker was fenced.
+   */
   register(worker: WorkerRegistration): Promise<void>
   /**
    * Extends the lease, and remembers for others which breakers of the worker are open; those that are not named are closed.
@@ -130,12 +133,12 @@ export interface WorkerLease extends SilentWorker {
   readonly stamp: string
   /** For how long it is granted; null when it was granted to a version that does not say. */
   readonly leaseMs: number | null
-  /** It ran out, by the database's clock. */
-  readonly expired: boolean
+  /** By the database's clock; not above 0 when it has run out. */
+  readonly expiresInMs: number
 }
 
 export interface DestinationSurvey {
-  /** Live workers that serve this destination, the asking one included. */
+  /** Workers that serve this destination and whose lease has not run out, and the asking one. */
   readonly workers: number
   readonly mine: readonly OwnedLane[]
   readonly free: number

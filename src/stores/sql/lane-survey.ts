@@ -24,11 +24,15 @@ export const laneSurvey = (
       if (one.owner === 'nobody') free += 1
       else if (one.owner === 'me') mine.push({ lane: one.lane, epoch: one.epoch })
     }
-    const serving = workers.filter((worker) => worker.destinations.includes(destination)).length
+    // Whoever seems to be gone needs no share, even if nobody may have its lanes yet.
+    const serving = workers.filter(
+      (worker) =>
+        (worker.expiresInMs > 0 || worker.workerId === workerId) && worker.destinations.includes(destination),
+    ).length
     return [destination, { workers: serving, mine, free }]
   })
   const others = workers
     .filter((worker) => worker.workerId !== workerId)
-    .map(({ workerId: id, stamp, leaseMs, expired }) => ({ workerId: id, stamp, leaseMs, expired }))
+    .map(({ workerId: id, stamp, leaseMs, expiresInMs }) => ({ workerId: id, stamp, leaseMs, expiresInMs }))
   return { alive: others.length < workers.length, destinations: new Map(surveys), others }
 }

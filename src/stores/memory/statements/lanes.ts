@@ -14,8 +14,12 @@ import type { WorkerRow } from '../rows.ts'
 
 export const register = (db: MemoryDatabase, registration: WorkerRegistration): void => {
   const { workerId, name, leaseMs, destinations } = registration
-  // A repeated registration after a lost answer must not lift a fence.
-  if (db.workers.has(workerId)) return
+  const known = db.workers.get(workerId)
+  // Repeated after a lost answer: a fence stays.
+  if (known !== undefined) {
+    renew(db, workerId, leaseMs)
+    return
+  }
   const now = db.now()
   const expiresAtMs = now + leaseMs
   db.workers.set(workerId, {
@@ -73,13 +77,15 @@ const leasesOfOthers = (db: MemoryDatabase, workerId: string): WorkerLease[] =>
       workerId: worker.id,
       stamp: stampOf(worker),
       leaseMs: worker.leaseMs,
-      expired: worker.expiresAtMs <= db.now(),
+      expiresInMs: worker.expiresAtMs - db.now(),
     }))
 
 const surveyOne = (db: MemoryDatabase, workerId: string, destination: string): DestinationSurvey => {
   let workers = 0
   for (const worker of db.workers.values()) {
-    if (!worker.fenced && worker.destinations.includes(destination)) workers += 1
+    // Whoever seems to be gone needs no share, even if nobody may have its lanes yet.
+    const isThere = worker.id === workerId || worker.expiresAtMs > db.now()
+    if (!worker.fenced && isThere && worker.destinations.includes(destination)) workers += 1
   }
   const rows = db.lanes.get(destination) ?? []
   const mine = rows.flatMap(({ owner, epoch }, lane) => (owner === workerId ? [{ lane, epoch }] : []))

@@ -72,7 +72,7 @@ export const survey = async (
   const answers = await db.script([
     ...(silent.length === 0 ? [] : [fence(t, silent)]),
     one(
-      `SELECT id, ${STAMP}, lease_ms, expires_at <= ${NOW}, destinations FROM ${t.workers} WHERE fenced = 0`,
+      `SELECT id, ${STAMP}, lease_ms, TIMESTAMPDIFF(MICROSECOND, ${NOW}, expires_at) / 1000, destinations FROM ${t.workers} WHERE fenced = 0`,
     ),
     one(`SELECT l.destination, l.lane, l.epoch, w.id FROM ${t.lanes} AS l
 LEFT JOIN ${t.workers} AS w ON w.id = l.worker_id AND w.fenced = 0
@@ -83,11 +83,11 @@ WHERE l.destination IN (${textList(destinations)}) AND l.lane >= 0 ORDER BY l.de
     workerId,
     destinations,
     (workers?.rows ?? []).map(
-      ([id, stamp, leaseMs, expired, served]): LiveWorker => ({
+      ([id, stamp, leaseMs, expiresInMs, served]): LiveWorker => ({
         workerId: asText(id),
         stamp: asText(stamp),
         leaseMs: leaseMs === null ? null : asNumber(leaseMs),
-        expired: asNumber(expired) === 1,
+        expiresInMs: asNumber(expiresInMs),
         destinations: JSON.parse(asText(served)) as string[],
       }),
     ),

@@ -48,7 +48,9 @@ const isFree = (t: PostgresTables): string =>
   `(l.worker_id IS NULL OR NOT EXISTS (SELECT 1 FROM ${t.workers} AS o WHERE o.id = l.worker_id AND NOT o.fenced))`
 
 const WORKERS = sqlText(
-  (t) => `SELECT w.id, ${STAMP}, w.lease_ms, w.expires_at <= ${NOW}, to_json(w.destinations)::text
+  (
+    t,
+  ) => `SELECT w.id, ${STAMP}, w.lease_ms, extract(epoch FROM w.expires_at - ${NOW}) * 1000, to_json(w.destinations)::text
 FROM ${t.workers} AS w WHERE NOT w.fenced`,
 )
 
@@ -129,11 +131,11 @@ export const survey = async (
   return laneSurvey(workerId, destinations, workers.map(liveWorker), lanes.map(surveyedLane))
 }
 
-const liveWorker = ([id, stamp, leaseMs, expired, destinations]: Row): LiveWorker => ({
+const liveWorker = ([id, stamp, leaseMs, expiresInMs, destinations]: Row): LiveWorker => ({
   workerId: asText(id),
   stamp: asText(stamp),
   leaseMs: leaseMs === null ? null : asNumber(leaseMs),
-  expired: isTrue(expired),
+  expiresInMs: asNumber(expiresInMs),
   destinations: JSON.parse(asText(destinations)) as string[],
 })
 

@@ -41,7 +41,7 @@ const ALIVE = sqlText((t) => `SELECT ${workerIsAlive(t)}`)
 
 const WORKERS = sqlText(
   (t) =>
-    `SELECT id, CAST(expires_at AS TEXT), lease_ms, expires_at <= ${NOW}, destinations FROM ${t.workers} WHERE fenced = 0`,
+    `SELECT id, CAST(expires_at AS TEXT), lease_ms, expires_at - ${NOW}, destinations FROM ${t.workers} WHERE fenced = 0`,
 )
 
 const LANES_OF = sqlText(
@@ -100,11 +100,11 @@ export const survey = (
   destinations: readonly string[],
 ): LaneSurvey => {
   const workers = c.rows(WORKERS(t)).map(
-    ([id, stamp, leaseMs, expired, served]): LiveWorker => ({
+    ([id, stamp, leaseMs, expiresInMs, served]): LiveWorker => ({
       workerId: asText(id),
       stamp: asText(stamp),
       leaseMs: leaseMs === null ? null : asNumber(leaseMs),
-      expired: asNumber(expired) === 1,
+      expiresInMs: asNumber(expiresInMs),
       destinations: JSON.parse(asText(served)) as string[],
     }),
   )

@@ -130,10 +130,10 @@ export const lanesTopic: Topic = {
       await take(t, lost.id, LANES)
       await t.until(5, 'its lease ran out', async () => {
         const [seen] = await t.leasesSeenBy(watcher)
-        return seen?.expired === true
+        return seen !== undefined && seen.expiresInMs <= 0
       })
       const survey = await t.store.lanes.survey(watcher.id, ['alpha'], [])
-      assert.deepEqual(survey.destinations.get('alpha'), { workers: 2, mine: [], free: 0 })
+      assert.deepEqual(survey.destinations.get('alpha'), { workers: 1, mine: [], free: 0 })
       assert.deepEqual(await take(t, watcher.id, LANES), [])
       assert.equal(await t.store.lanes.renew(lost.id, LONG_MS), true)
     },
@@ -149,7 +149,7 @@ export const lanesTopic: Topic = {
       })
       await t.until(5, 'that one ran out, too', async () => {
         now = await t.leasesSeenBy(watcher)
-        return now[0]?.expired === true
+        return (now[0]?.expiresInMs ?? 1) <= 0
       })
       const survey = await t.store.lanes.survey(watcher.id, ['alpha'], before)
       assert.deepEqual(
@@ -164,9 +164,11 @@ export const lanesTopic: Topic = {
       const [other, watcher] = [await t.worker({ leaseMs: LONG_MS }), await t.worker()]
       const seen = await t.leasesSeenBy(watcher)
       assert.deepEqual(
-        seen.map(({ workerId, leaseMs, expired }) => ({ workerId, leaseMs, expired })),
-        [{ workerId: other.id, leaseMs: LONG_MS, expired: false }],
+        seen.map(({ workerId, leaseMs }) => ({ workerId, leaseMs })),
+        [{ workerId: other.id, leaseMs: LONG_MS }],
       )
+      const { expiresInMs } = seen[0]!
+      assert.ok(expiresInMs > 0 && expiresInMs <= LONG_MS + 1, `${expiresInMs} ms`)
       await t.store.lanes.survey(watcher.id, ['alpha'], seen)
       assert.equal(await t.store.lanes.renew(other.id, LONG_MS), true)
     },
@@ -272,13 +274,18 @@ export const lanesTopic: Topic = {
       await t.store.lanes.retire(me.id)
     },
 
-    'registering again after a lost answer changes nothing': async (t) => {
+    'registering again after a lost answer extends the lease and changes nothing else': async (t) => {
       await t.declare('alpha')
       const workerId = t.newId()
-      const registration = { workerId, name: 'host:1', leaseMs: LONG_MS, destinations: ['alpha'] }
+      const registration = { workerId, name: 'host:1', leaseMs: 1, destinations: ['alpha'] }
+      const watcher = await t.worker({ destinations: [] })
       await t.store.lanes.register(registration)
       const mine = await take(t, workerId, 3)
-      await t.store.lanes.register(registration)
+      const before = await t.leasesSeenBy(watcher)
+      await t.store.lanes.register({ ...registration, leaseMs: LONG_MS })
+      const after = await t.leasesSeenBy(watcher)
+      assert.notEqual(after[0]!.stamp, before[0]!.stamp)
+      assert.ok(after[0]!.expiresInMs > 1)
       const survey = await t.store.lanes.survey(workerId, ['alpha'])
       const { mine: still, ...rest } = survey.destinations.get('alpha')!
       assert.deepEqual(numbers(still), numbers(mine))
