@@ -98,7 +98,7 @@ describe('tables that do not fit', () => {
     await world.rows('DELETE FROM {schema}.migrations')
     const { code, text } = await failureOf(world.outbox({ migrate: false }).start())
     expect(code).toBe('POSTHASTE_SCHEMA_BEHIND')
-    expect(text).toMatch(/do not exist yet: run outbox\.schema\.migrate\(\)/)
+    expect(text).toMatch(/do not exist yet: run posthaste migrate, or outbox\.schema\.migrate\(\)/)
   })
 
   it('[47] are ahead: a newer version migrated them, and this one does not touch them', async () => {

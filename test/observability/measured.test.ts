@@ -68,6 +68,7 @@ describe('what is measured', () => {
     // The database's clock is the first one's, who does not look at it.
     sleepy.stall(5 * LEASE_MS)
     await second.outbox.start()
+    await other.advance(LEASE_MS)
     expect(second.metrics.count('lanesTakenOver', 'x')).toBe(64)
     await sleepy.advance(LEASE_MS)
     expect(first.metrics.count('lanesLost', 'x')).toBe(64)

@@ -59,6 +59,21 @@ describe.each(SERVERS)('%s', (server) => {
     expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(false)
   })
 
+  it('[26] a fence that had to wait leaves alone who has renewed meanwhile', async () => {
+    const { t } = world
+    const [worker, other] = [await t.worker({ leaseMs: 1 }), await t.worker()]
+    const silent = await t.leasesSeenBy(other)
+    // Another lease, which is over as well: only what was seen tells the two apart.
+    await world.hand.query(
+      `START TRANSACTION; UPDATE ${world.table('workers')} SET expires_at = expires_at - INTERVAL 1 MICROSECOND WHERE id = '${worker.id}'`,
+    )
+    const survey = t.store.lanes.survey(other.id, ['alpha'], silent)
+    await untilWaiting(world)
+    await commit()
+    expect((await survey).others).toMatchObject([{ workerId: worker.id }])
+    expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(true)
+  })
+
   it.each(['done', 'retry', 'dead', 'release'] as const)(
     '%s waits for a fence that is under way, and is then lost',
     async (outcome) => {

@@ -49,6 +49,20 @@ describe('fences', () => {
     expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(false)
   })
 
+  it('[26] a fence that had to wait leaves alone who has renewed meanwhile', async () => {
+    const { t } = world
+    const [worker, other] = [await t.worker({ leaseMs: 1 }), await t.worker()]
+    const silent = await t.leasesSeenBy(other)
+    // Another lease, which is over as well: only what was seen tells the two apart.
+    await world.hand.query(`BEGIN; UPDATE ${world.schema}.workers
+      SET expires_at = expires_at - interval '1 microsecond' WHERE id = '${worker.id}'`)
+    const survey = t.store.lanes.survey(other.id, ['alpha'], silent)
+    await untilBlocking(world.url, world.hand)
+    await world.hand.query('COMMIT')
+    expect((await survey).others).toMatchObject([{ workerId: worker.id }])
+    expect(await t.store.lanes.renew(worker.id, 1_000)).toBe(true)
+  })
+
   it('a settle waits for a fence that is under way, and is then lost', async () => {
     const { t } = world
     const worker = await t.worker()
