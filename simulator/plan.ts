@@ -144,6 +144,9 @@ const STRONGEST: Readonly<Record<Fault, number>> = {
 /** In fewer histories, so that those in which a seed shows something else are not all changed. */
 const RARER: ReadonlySet<Fault> = new Set(['tune', 'backfill'])
 
+/** A message that kills whoever sends it is given up on after several takeovers, and each of them waits for a lease. */
+const POISONED_LEASES = 12
+
 /** What an operator may ask for, at most. */
 export const MOST_TUNED = { concurrency: 6, pollIntervalMs: 500 } as const
 
@@ -164,16 +167,21 @@ export const createPlan = (seed: number): Plan => {
     faults[fault] = on ? STRONGEST[fault] * own.between(0.2, 1) : 0
   }
   const destinations = planDestinations(random)
+  const processes = planProcesses(random, destinations, faults.skew > 0)
+  const settings = planSettings(random)
   return {
     seed,
     luck: 0,
     faults,
     destinations,
-    processes: planProcesses(random, destinations, faults.skew > 0),
-    settings: planSettings(random),
+    processes,
+    settings,
     events: random.whole(30, 80),
     keys: ['red', 'green', 'blue', 'gold'].slice(0, random.whole(1, 4)),
-    safetyMs: random.between(8_000, 25_000),
+    safetyMs: Math.max(
+      random.between(8_000, 25_000),
+      faults.poison > 0 ? POISONED_LEASES * settings.laneLeaseMs : 0,
+    ),
     upgradeAtMs: random.chance(0.4) ? random.between(1_000, 8_000) : null,
     latencyMs: random.pick([[0.2, 3] as const, [1, 30] as const, [5, 120] as const]),
     largePayloads: random.chance(0.05),

@@ -63,6 +63,14 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
     hunters: [suite('order of a key')],
   },
   {
+    name: 'sqlite-promoted-overtakes-held',
+    file: at('read'),
+    find: 'AND h.seq < d.seq)`',
+    replace: 'AND h.seq < d.seq AND (h.status < 6 OR d.holds_key = 0))`',
+    breaks: 'a row that was held does not overtake one that is held again',
+    hunters: [suite('order of a key')],
+  },
+  {
     name: 'sqlite-promoted-past-a-blocker',
     file: at('hold'),
     find: 'b.status IN (0, 2, 3)',

@@ -61,6 +61,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: [suite('settle')],
   },
   {
+    name: 'postgres-promoted-overtakes-held',
+    file: postgres('read'),
+    find: 'AND h.seq < d.seq`',
+    replace: 'AND h.seq < d.seq AND (h.status < 6 OR NOT d.holds_key)`',
+    breaks: 'a row that was held does not overtake one that is held again',
+    hunters: [suite('order of a key')],
+  },
+  {
     name: 'postgres-done-forgets-to-promote',
     file: postgres('settle'),
     find: "doneText(t, ' AND NOT d.holds_key')",
@@ -204,6 +212,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     replace: "if (pairs.length > 0) rights.push('d.token IS NOT NULL')",
     breaks: 'a claim that was replaced settles nothing',
     hunters: [mysqlSuite('settle')],
+  },
+  {
+    name: 'mysql-promoted-overtakes-held',
+    file: mysql('read'),
+    find: 'AND h.seq${plain} < d.seq${lock})`',
+    replace: 'AND h.seq${plain} < d.seq AND (h.status < 6 OR d.holds_key = 0)${lock})`',
+    breaks: 'a row that was held does not overtake one that is held again',
+    hunters: [mysqlSuite('order of a key')],
   },
   {
     name: 'mysql-dead-settled-again',

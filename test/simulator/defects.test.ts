@@ -15,7 +15,7 @@ const SHOWN_BY: Readonly<Record<string, number>> = {
   'reconciler-digs': 17,
   'fenced-suspects': 20,
   'retire-frees-lanes': 32,
-  'suspects-not-counted': 735,
+  'suspects-not-counted': 29,
   'cleanup-blocked': 74,
   'cleanup-forgets-keys': 43,
   'redrive-lets-go': 25,

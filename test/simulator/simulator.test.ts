@@ -20,6 +20,10 @@ const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] 
   { seed: 122, found: 'a claim that waited through a fence was made in a lane of somebody else' },
   { seed: 129, found: 'the same delivery was sent twice by one process, without any fault' },
   { seed: 152, found: 'retries that wait for a dead head kept all others from being read' },
+  {
+    seed: 191,
+    found: 'a row that had been held overtook one that was held again, while an earlier settle was late',
+  },
   { seed: 340, found: 'a reconciler with old patterns passed over events for ever' },
   { seed: 1242, found: 'a delayed event was read past an event of its key that was too recent to be read' },
   { seed: 1271, found: 'a key went on behind a suspect that could not be counted' },

@@ -287,10 +287,7 @@ export interface StoredDelivery {
   readonly status: 'pending' | 'retry'
   readonly token: string | null
   readonly holdsKey: boolean
-  /**
-   * A holder of its key that is not pending, or an unrouted row of its key, comes first. For a row that holds
-   * the key itself (a retry, a promoted one) held rows do not count: they wait for it.
-   */
+  /** A holder of its key that is not pending (a retry, a dead head, a held row), or an unrouted row of its key, comes first. */
   readonly behind: boolean
   readonly size: number
   /**

@@ -42,11 +42,11 @@ export class KeyQueue {
   }
 
   /**
-   * Whether this row has to wait for a holder that is not pending. A row that holds the key itself waits only
-   * for blockers before it: if it waited for held rows, which wait for it, neither would ever go.
+   * Whether this row has to wait for a holder before it that is not pending. Nobody waits for a row behind it, so
+   * nobody waits for each other.
    */
   isHeldBack(row: DeliveryRow): boolean {
-    const first = row.holdsKey ? this.firstBlocker() : this.waiting.first()
+    const first = this.waiting.first()
     return first !== undefined && first.seq < row.seq
   }
 

@@ -26,26 +26,20 @@ import {
 } from './sql-text.ts'
 
 /**
- * A holder of the row's key: a retry, a dead head that blocks, or rows that were held. With a lock only equal columns
- * lead through the index: at the end of a range the row behind it is locked too, whoever's it is.
+ * Must the row wait for a holder of its key before it that is not pending: a retry, a dead head that blocks, a row that
+ * is held? Nobody waits for a row behind it, so nobody waits for each other. With a lock only equal columns lead through
+ * the index: at the end of a range the row behind it is locked too, whoever's it is.
  */
-const holder = (t: Tables, statuses: string, lock: string): string => {
+export const heldBack = (t: Tables, lock = ''): string => {
   const plain = lock === '' ? '' : ' + 0'
   return `EXISTS (SELECT 1 FROM ${t.deliveries} AS h ${BY_KEY} WHERE h.destination = d.destination AND h.key = d.key
-    AND h.holds_key = 1 AND h.status${plain} IN (${statuses}) AND h.seq${plain} < d.seq${lock})`
+    AND h.holds_key = 1 AND h.status${plain} IN (2, 3, 6) AND h.seq${plain} < d.seq${lock})`
 }
 
 /** An unrouted row holds its key everywhere. */
 const unroutedHolder = (t: Tables): string =>
   `EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key
     AND u.holds_key = 0 AND u.status = 0 AND u.seq < d.seq)`
-
-/**
- * Must the row wait for a holder of its key that is not pending? A row that holds the key itself waits only for
- * retries and dead heads before it: if it waited for held rows, which wait for it, neither would ever go.
- */
-export const heldBack = (t: Tables, lock = ''): string =>
-  `IF(d.holds_key = 1, ${holder(t, '2, 3', lock)}, ${holder(t, '2, 3, 6', lock)})`
 
 const behind = (t: Tables): string => `d.key IS NOT NULL AND (${heldBack(t)} OR ${unroutedHolder(t)})`
 

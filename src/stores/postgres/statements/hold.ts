@@ -16,11 +16,11 @@ const ahead = (t: PostgresTables, status: number): string =>
  */
 const HOLD = sqlText(
   (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$1')}), given AS MATERIALIZED (
-  SELECT id, destination, key, seq, holds_key FROM ${t.deliveries}
+  SELECT id, destination, key, seq FROM ${t.deliveries}
   WHERE id = ANY($3::uuid[]) AND ${unindexed('destination')} = $2 AND key IS NOT NULL AND ${SENDABLE}
     AND EXISTS (SELECT 1 FROM me)
 ), found AS MATERIALIZED (
-  SELECT g.id, coalesce(${ahead(t, 2)}, ${ahead(t, 3)}, CASE WHEN NOT g.holds_key THEN ${ahead(t, 6)} END) AS holder
+  SELECT g.id, coalesce(${ahead(t, 2)}, ${ahead(t, 3)}, ${ahead(t, 6)}) AS holder
   FROM given AS g
 ), locked AS MATERIALIZED (
   SELECT id FROM ${t.deliveries} WHERE id = ANY(ARRAY(SELECT holder FROM found)) AND holds_key AND status IN (2, 3, 6) FOR SHARE

@@ -42,20 +42,17 @@ export const laneMask = (lanes: readonly number[] | null): bigint => {
 /** Written with `<>`, of which the planner assumes that it keeps nearly all rows. */
 export const inLanes = (mask: string): string => `((${mask}::bigint >> lane) & 1) <> 0`
 
-/** A holder of the row's key that comes before it. State by state, as the index of holders has them. */
-const holder = (t: PostgresTables, statuses: readonly number[]): string =>
-  statuses
+/** A holder of the row's key before it that is not pending. State by state, as the index of holders has them. */
+const heldBack = (t: PostgresTables): string =>
+  [2, 3, 6]
     .map((status) =>
       existsBy('h.seq', `${t.deliveries} AS h WHERE ${holders('h', 'd', status)} AND h.seq < d.seq`),
     )
     .join(' OR ')
 
-/**
- * A row that holds the key itself waits only for retries and dead heads before it: if it waited for held rows,
- * which wait for it, neither would ever go. An unrouted row holds its key everywhere.
- */
+/** Nobody waits for a row behind it, so nobody waits for each other. An unrouted row holds its key everywhere. */
 const behind = (t: PostgresTables): string => `d.key IS NOT NULL AND (
-    ${holder(t, [2, 3])} OR (NOT d.holds_key AND ${holder(t, [6])})
+    ${heldBack(t)}
     OR ${existsBy(
       'u.seq',
       `${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL AND u.status = 0 AND u.seq < d.seq`,

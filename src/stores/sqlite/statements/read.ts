@@ -34,22 +34,18 @@ export const laneMask = (lanes: readonly number[] | null): bigint => {
 
 const IN_LANES = '((? >> lane) & 1) = 1'
 
-/** A holder of the row's key: a retry, a dead head that blocks, or rows that were held. */
-const holder = (t: Tables, statuses: string): string =>
+/**
+ * Must the row wait for a holder of its key before it that is not pending: a retry, a dead head that blocks, a row that
+ * is held? Nobody waits for a row behind it, so nobody waits for each other.
+ */
+export const heldBack = (t: Tables): string =>
   `EXISTS (SELECT 1 FROM ${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key
-    AND h.holds_key = 1 AND h.status IN (${statuses}) AND h.seq < d.seq)`
+    AND h.holds_key = 1 AND h.status IN (2, 3, 6) AND h.seq < d.seq)`
 
 /** An unrouted row holds its key everywhere. */
 const unroutedHolder = (t: Tables): string =>
   `EXISTS (SELECT 1 FROM ${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL
     AND u.status = 0 AND u.seq < d.seq)`
-
-/**
- * Must the row wait for a holder of its key that is not pending? A row that holds the key itself waits only for
- * retries and dead heads before it: if it waited for held rows, which wait for it, neither would ever go.
- */
-export const heldBack = (t: Tables): string =>
-  `CASE d.holds_key WHEN 1 THEN ${holder(t, '2, 3')} ELSE ${holder(t, '2, 3, 6')} END`
 
 const behind = (t: Tables): string => `d.key IS NOT NULL AND (${heldBack(t)} OR ${unroutedHolder(t)})`
 

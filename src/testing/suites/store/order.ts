@@ -157,6 +157,19 @@ export const orderTopic: Topic = {
       assert.equal((await t.readOne(late)).behind, false)
     },
 
+    'a promoted row does not overtake one that was held again and waits for an earlier one': async (t) => {
+      const me = await t.worker()
+      const [head, unsettled, failing, again, last] = await t.keyWithHeld(4, me)
+      await t.done(head, me.right)
+      await t.retry(failing!, me.right, { delayMs: 0 })
+      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([again!])), idsOf([again!]))
+      assert.deepEqual((await t.done(failing!, me.right)).promoted, [], 'one before it has not ended')
+      assert.equal((await t.readOne(last!)).behind, true)
+      assert.deepEqual(await t.store.queue.hold(me.id, 'alpha', idsOf([last!])), idsOf([last!]))
+      assert.deepEqual((await t.done(unsettled!, me.right)).promoted, ['alpha'])
+      assert.deepEqual(await t.readableIds(), idsOf([again!, last!]))
+    },
+
     'a released promoted row keeps the others waiting': async (t) => {
       const me = await t.worker()
       const [head, one, two] = await t.keyWithHeld(2, me)
