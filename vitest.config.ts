@@ -21,7 +21,6 @@ export const common = {
   testTimeout: 30_000,
   hookTimeout: 30_000,
   retry: 0,
-  setupFiles: ['test/fast-check.ts'],
 }
 
 export default defineConfig({
@@ -34,8 +33,18 @@ export default defineConfig({
       {
         test: {
           ...common,
+          name: 'unit',
+          include: ['src/**/*.test.ts'],
+          setupFiles: ['test/fast-check.ts'],
+          // They change nothing that others could see, so files share a process and what it has loaded.
+          isolate: false,
+        },
+      },
+      {
+        test: {
+          ...common,
           name: 'embedded',
-          include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+          include: ['test/**/*.test.ts'],
           // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.ts).
           exclude: ['**/node_modules/**', 'test/nodes/**', ...DATABASES, ...BROKERS],
         },

@@ -18,7 +18,7 @@ export const commandOf = (hunter: Hunter): readonly string[] => {
   if (hunter === 'simulator')
     return ['--import', 'tsx', 'simulator/main.ts', '--first', '--seeds', String(SEEDS)]
   const [file, title] = partsOf(hunter)
-  const project = needsServers(hunter) ? 'databases' : 'embedded'
+  const project = needsServers(hunter) ? 'databases' : file.startsWith('src/') ? 'unit' : 'embedded'
   const only = title === undefined ? [] : ['--testNamePattern', title]
   return ['node_modules/vitest/vitest.mjs', 'run', file, '--project', project, '--bail', '1', ...only]
 }

@@ -57,8 +57,8 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
   {
     name: 'sqlite-holder-not-read',
     file: at('read'),
-    find: 'AND h.holds_key = 1 AND h.status IN (${statuses}) AND h.seq < d.seq)',
-    replace: 'AND h.holds_key = 1 AND h.status IN (${statuses}) AND h.seq > d.seq)',
+    find: 'AND h.holds_key = 1 AND h.status IN (2, 3, 6) AND h.seq < d.seq)',
+    replace: 'AND h.holds_key = 1 AND h.status IN (2, 3, 6) AND h.seq > d.seq)',
     breaks: 'a read says which rows are behind the holder of their key',
     hunters: [suite('order of a key')],
   },

@@ -1,5 +1,6 @@
 /** Whatever happens in whatever order: no row ends up where nobody looks, and what can be delivered is. */
 import fc from 'fast-check'
+import '../fast-check.ts'
 import { describe, expect, it } from 'vitest'
 import { fixed } from '../../src/index.ts'
 import { checkInvariants, createTestOutbox, failingDestination } from '../../src/testing/index.ts'
