@@ -53,6 +53,22 @@ describe('a worker', { timeout: 240_000 }, () => {
     expect(await ended).toMatchObject({ code: 0 })
   })
 
+  it('that runs once says whose lanes it had to leave', async () => {
+    const shop = await createShop()
+    const { child, ended, line } = shop.start(['worker', '--health-port', '0'])
+    const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
+    await scraped(port, /posthaste_lanes_owned\{outbox="shop",destination="audit"\} 64\n/)
+    child.kill('SIGKILL')
+    await ended
+    const nothing = await shop.run(['worker', '--once', '--log-level', 'silent', '--json'])
+    expect(nothing.json).toMatchObject({ claimed: 0, elsewhere: [] })
+    await shop.publish(1)
+    const { json } = await shop.run(['worker', '--once', '--log-level', 'silent', '--json'])
+    expect(json).toMatchObject({ claimed: 0, elsewhere: [{ lanes: 128 }] })
+    const { stdout } = await shop.run(['worker', '--once', '--log-level', 'silent'])
+    expect(stdout).toMatch(/^what waits in 128 lanes of \S+ is left/m)
+  })
+
   it('shows what the outboxes measure themselves, and goes on telling other metrics', async () => {
     const shop = await createShop()
     shop.write(

@@ -2,17 +2,19 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { ConfigError } from '../../config/errors.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import { type Said, saidByOption } from '../../config/settings.ts'
+import { isAlive } from '../../core/inspection.ts'
 import type { AttemptMessage } from '../../core/runtime/channels.ts'
 import { SILENT_LOGGER } from '../../core/runtime/logger.ts'
-import type { Logger } from '../../core/spi/index.ts'
+import type { Logger, WorkerView } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
 import type { Session } from '../session.ts'
-import { clean } from '../text.ts'
+import { timeText } from '../show.ts'
+import { clean, count } from '../text.ts'
 import { workerLogger } from '../worker/log.ts'
 import { WorkerMetrics } from '../worker/metrics.ts'
 import { answerMetrics } from '../worker/metrics-channel.ts'
-import { deliverOnce, type Pass } from '../worker/once.ts'
+import { deliverOnce, ownersElsewhere, type Pass } from '../worker/once.ts'
 import { runSingle } from '../worker/single.ts'
 import { Supervisor } from '../worker/supervisor.ts'
 
@@ -219,12 +221,22 @@ export const worker: Command = {
     if (isOnce) {
       const pass = await deliverOnce(config.outboxes, limit, signal)
       session.say(`${pass.done} done, ${pass.retried} to be retried, ${pass.dead} dead`)
-      return { exitCode: signal.aborted ? EXIT.interrupted : EXIT.ok, json: { ...pass } }
+      const owners = signal.aborted ? [] : await ownersElsewhere(config.outboxes)
+      for (const owner of owners) session.say(ownerText(owner))
+      const elsewhere = owners.map(({ name, lanes, expiresInMs }) => ({ worker: name, lanes, expiresInMs }))
+      return { exitCode: signal.aborted ? EXIT.interrupted : EXIT.ok, json: { ...pass, elsewhere } }
     }
     return config.worker.workers > 1
       ? await supervise(session, config, logger)
       : await work(session, config, logger, metrics)
   },
+}
+
+const ownerText = (owner: WorkerView): string => {
+  const whose = `what waits in ${count(owner.lanes, 'lane')} of ${clean(owner.name)}`
+  return isAlive(owner)
+    ? `${whose} is left to it: its lease lasts until ${timeText(Date.now() + owner.expiresInMs)}, unless it renews it`
+    : `${whose} is left: its lease ran out. A worker without --once takes it when it has watched that lease for as long as it was granted; --once when it is over for ten times as long.`
 }
 
 interface Tried {

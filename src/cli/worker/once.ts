@@ -1,5 +1,7 @@
 /** One pass over what is due, with an upper bound if there is one; then the process may end. */
 import type { LoadedOutbox } from '../../config/load-config.ts'
+import { UNROUTED } from '../../core/model/delivery.ts'
+import type { WorkerView } from '../../core/spi/index.ts'
 
 export interface Pass {
   claimed: number
@@ -37,4 +39,24 @@ export const deliverOnce = async (
     }
   }
   return sum
+}
+
+/** Who else has lanes of destinations that we serve, where something waits in them. */
+export const ownersElsewhere = async (outboxes: readonly LoadedOutbox[]): Promise<readonly WorkerView[]> => {
+  const owners: WorkerView[] = []
+  for (const { outbox, host } of outboxes) {
+    const served = host.served().map(({ name }) => name)
+    const others = (await outbox.inspect.workers()).filter(
+      ({ fenced, lanes, destinations }) =>
+        !fenced && lanes > 0 && served.some((name) => destinations.includes(name)),
+    )
+    if (others.length === 0) continue
+    for (const destination of [UNROUTED, ...served]) {
+      const { deliveries } = await outbox.inspect.list({ destination, status: ['pending'], limit: 1 })
+      if (deliveries.length === 0) continue
+      owners.push(...others)
+      break
+    }
+  }
+  return owners
 }
