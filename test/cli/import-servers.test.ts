@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import mysql from 'mysql2/promise'
 import pg from 'pg'
+import PgBoss from 'pg-boss-10'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { serviceUrls } from '../../scripts/services/index.ts'
 import { createFolder, type Ended, type Folder, type Running } from './cli.ts'
@@ -125,6 +126,36 @@ describe('on PostgreSQL', { timeout: 120_000 }, () => {
       `SELECT COUNT(*)::int AS n FROM ${world.name}.job WHERE state = 'completed' AND ${completedOn} IS NOT NULL`,
     )
     expect(done.rows).toEqual([{ n: 3 }])
+    expect(await world.import(...from, '--dead')).toMatchObject({ code: 0, json: { moved: 1, dead: 0 } })
+  })
+
+  it('moves the jobs that pg-boss itself has stored, and leaves it none to work on', async () => {
+    const world = await onPostgres(() => '')
+    const { postgres: url } = await serviceUrls(['postgres'])
+    const boss = new PgBoss({ connectionString: url, schema: world.name, supervise: false, schedule: false })
+    await boss.start()
+    onTestFinished(() => boss.stop({ graceful: false, wait: true }))
+    await boss.createQueue('mail')
+    await boss.send('mail', { n: 0 }, { retryLimit: 0, priority: 1 })
+    const [failing] = await boss.fetch('mail')
+    await boss.fail('mail', failing?.id ?? '', new Error('no such address'))
+    await boss.send('mail', { n: 1 }, { singletonKey: 'a' })
+    await boss.send('mail', { n: 2 }, { startAfter: new Date(LATER), singletonKey: 'b' })
+    await boss.send('mail', { n: 3 }, { priority: 1 })
+    const [running] = await boss.fetch('mail')
+    const from = ['--from', 'pg-boss', '--source', `${world.name}.job`, '--key', 'singleton_key']
+    expect(await world.import(...from)).toMatchObject({
+      code: 6,
+      json: { error: { code: 'POSTHASTE_CONFLICT' } },
+    })
+    await boss.complete('mail', running?.id ?? '')
+    expect(await world.import(...from)).toMatchObject({ code: 0, json: { moved: 2, dead: 1, unfinished: 0 } })
+    expect((await world.events()).map(({ key, payload, status }) => [key, payload, status])).toEqual([
+      ['a', '{"n": 1}', 0],
+      ['b', '{"n": 2}', 5],
+    ])
+    expect(await boss.fetch('mail')).toEqual([])
+    expect(await boss.getQueueSize('mail')).toBe(0)
     expect(await world.import(...from, '--dead')).toMatchObject({ code: 0, json: { moved: 1, dead: 0 } })
   })
 
