@@ -113,10 +113,15 @@ export class Ledger {
     const runs = this.#byJourney.get(journey)
     // Also when cleanup has removed it meanwhile: it stays behind the reconciler, which would take it for missed.
     // Of what is older than the destination nothing is remembered when it is cleaned up, whether an operator added it or it
-    // waited for its routes until the destination was there; so an operator may add it again.
-    const forgotten = (other: RowHistory): boolean =>
-      other.removed && (other.backfilled || statement === BACKFILL)
-    const twice = runs?.some((other) => other.eventId === eventId && other.run === run && !forgotten(other))
+    // waited for its routes until the destination was there; so an operator may add it again, and runs count from 1 again.
+    const isForgotten = (other: RowHistory, at: number): boolean =>
+      other.removed && (runs ?? []).slice(at).some(({ backfilled }) => backfilled)
+    const twice = runs?.some((other, at) => {
+      if (other.eventId !== eventId) return false
+      // An operator adds only what has no delivery at all, of whichever run.
+      if (statement === BACKFILL) return !other.removed
+      return other.run === run && !isForgotten(other, at)
+    })
     if (twice)
       world.violate('7 finished is final', `run ${run} of e${n} for ${destination} exists twice`, [n])
     if (statement === BACKFILL) this.#judgeBackfill(n, destination)

@@ -144,6 +144,11 @@ const STRONGEST: Readonly<Record<Fault, number>> = {
 /** In fewer histories, so that those in which a seed shows something else are not all changed. */
 const RARER: ReadonlySet<Fault> = new Set(['tune', 'backfill'])
 
+/** Owners change all the time, under a clock that is set again and again. */
+const STORM: Partial<Record<Fault, number>> = { crash: 1 / 1_500, pause: 1 / 1_500, clockStep: 1 / 2_000 }
+/** How many of the seeds that are not calm. */
+const STORMY = 0.1
+
 /** A message that kills whoever sends it is given up on after several takeovers, and each of them waits for a lease. */
 const POISONED_LEASES = 12
 
@@ -166,9 +171,11 @@ export const createPlan = (seed: number): Plan => {
     const on = !calm && own.chance(RARER.has(fault) ? 0.25 : 0.5)
     faults[fault] = on ? STRONGEST[fault] * own.between(0.2, 1) : 0
   }
+  const stormy = !calm && new Random(seed, 'storm').chance(STORMY)
+  if (stormy) Object.assign(faults, STORM)
   const destinations = planDestinations(random)
-  const processes = planProcesses(random, destinations, faults.skew > 0)
-  const settings = planSettings(random)
+  const processes = planProcesses(random, destinations, { skewed: faults.skew > 0, stormy })
+  const settings = { ...planSettings(random), ...(stormy ? { laneLeaseMs: 1_000, hotLeaseMs: 1_000 } : {}) }
   return {
     seed,
     luck: 0,
@@ -186,7 +193,7 @@ export const createPlan = (seed: number): Plan => {
     latencyMs: random.pick([[0.2, 3] as const, [1, 30] as const, [5, 120] as const]),
     largePayloads: random.chance(0.05),
     wakes: random.chance(0.4),
-    clockGoesBack: random.chance(0.4),
+    clockGoesBack: random.chance(0.4) || stormy,
   }
 }
 
@@ -239,9 +246,9 @@ const planDestinations = (random: Random): DestinationPlan[] => {
 const planProcesses = (
   random: Random,
   destinations: readonly DestinationPlan[],
-  skewed: boolean,
+  { skewed, stormy }: { readonly skewed: boolean; readonly stormy: boolean },
 ): ProcessPlan[] => {
-  const count = random.whole(2, 4)
+  const count = random.whole(2, 4) + (stormy ? 2 : 0)
   return Array.from({ length: count }, (_, i) => {
     const writer = i > 0 && i === count - 1 && random.chance(0.3)
     const some = i > 1 && random.chance(0.3) ? [random.pick(destinations).name] : null

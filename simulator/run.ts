@@ -107,14 +107,18 @@ const settle = async (
   over: () => boolean,
 ): Promise<void> => {
   const { scheduler } = world
-  const limit = scheduler.now + patienceMs(world.plan)
+  const patience = patienceMs(world.plan)
+  let limit = scheduler.now + patience
+  const lastLimit = limit + RECONCILER_MS + patience
   for (;;) {
     await scheduler.runUntil(scheduler.now + 250, over)
     if (over()) return
     const waiting = findWaiting(world, ledger)
     if (waiting.length === 0 && !busy()) break
+    // What the reconciler adds late has its own time from then on.
     const missed = waiting.every(({ why }) => why === 'has no delivery')
-    if (scheduler.now > limit + (missed ? RECONCILER_MS : 0)) return
+    if (missed) limit = Math.min(scheduler.now + patience, lastLimit)
+    if (scheduler.now > limit) return
   }
   // A claim that was forgotten or a read that was too old shows itself only now.
   await scheduler.runUntil(scheduler.now + world.plan.settings.hotLeaseMs + 500, over)

@@ -71,6 +71,14 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
     hunters: [suite('order of a key')],
   },
   {
+    name: 'sqlite-suspect-taken-for-claimed',
+    file: at('sql-text'),
+    find: '(token IS NULL OR suspicions > 0 OR available_at <= ${NOW})',
+    replace: '(token IS NULL OR available_at <= ${NOW})',
+    breaks: 'a suspect is never hidden as if it was claimed',
+    hunters: [suite('clocks')],
+  },
+  {
     name: 'sqlite-promoted-past-a-blocker',
     file: at('hold'),
     find: 'b.status IN (0, 2, 3)',
@@ -146,7 +154,7 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
   {
     name: 'sqlite-discard-takes-live-claims',
     file: at('operate'),
-    find: 'NOT (d.status = 0 AND d.token IS NOT NULL AND d.available_at > ${NOW})',
+    find: 'NOT (d.status = 0 AND d.token IS NOT NULL AND d.suspicions = 0 AND d.available_at > ${NOW})',
     replace: 'd.status >= 0',
     breaks: 'nothing is discarded while it may be on its way',
     hunters: [suite('operations')],
@@ -170,8 +178,8 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
   {
     name: 'sqlite-suspect-counts-twice',
     file: at('suspect'),
-    find: 'AND token IS NOT ? AND status IN (0, 2, 5)',
-    replace: "AND coalesce(token, '') IS NOT ? || 'x' AND status IN (0, 2, 5)",
+    find: 'AND token IS NOT ? AND (status = 0',
+    replace: "AND coalesce(token, '') IS NOT ? || 'x' AND (status = 0",
     breaks: 'a suspicion whose answer was lost is counted once',
     hunters: [suite('suspects')],
   },

@@ -69,6 +69,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: [suite('order of a key')],
   },
   {
+    name: 'postgres-suspect-taken-for-claimed',
+    file: postgres('sql-text'),
+    find: '(token IS NULL OR suspicions > 0 OR available_at <= ${now})',
+    replace: '(token IS NULL OR available_at <= ${now})',
+    breaks: 'a suspect is never hidden as if it was claimed',
+    hunters: [suite('clocks')],
+  },
+  {
     name: 'postgres-done-forgets-to-promote',
     file: postgres('settle'),
     find: "doneText(t, ' AND NOT d.holds_key')",
@@ -220,6 +228,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     replace: 'AND h.seq${plain} < d.seq AND (h.status < 6 OR d.holds_key = 0)${lock})`',
     breaks: 'a row that was held does not overtake one that is held again',
     hunters: [mysqlSuite('order of a key')],
+  },
+  {
+    name: 'mysql-suspect-taken-for-claimed',
+    file: mysql('sql-text'),
+    find: '(token IS NULL OR suspicions > 0 OR available_at <= ${NOW})',
+    replace: '(token IS NULL OR available_at <= ${NOW})',
+    breaks: 'a suspect is never hidden as if it was claimed',
+    hunters: [mysqlSuite('clocks')],
   },
   {
     name: 'mysql-dead-settled-again',

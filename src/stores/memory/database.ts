@@ -78,8 +78,8 @@ export class MemoryDatabase {
   readonly queues = new Map<string, DestinationQueue>()
   /** What cleaning looks at, oldest first; dead heads that block are not among them. */
   readonly ended = {
-    done: new SortedList<DeliveryRow>(byEnd),
-    discarded: new SortedList<DeliveryRow>(byEnd),
+    /** Done and discarded, in one order: a later run must not be forgotten before an earlier one. */
+    finished: new SortedList<DeliveryRow>(byEnd),
     dead: new SortedList<DeliveryRow>(byEnd),
   }
   readonly attempts = new Map<string, AttemptView[]>()
@@ -270,9 +270,8 @@ export class MemoryDatabase {
       case 'dead':
         return row.holdsKey ? [queue.dead] : [queue.dead, this.ended.dead]
       case 'done':
-        return [this.ended.done]
       case 'discarded':
-        return [this.ended.discarded]
+        return [this.ended.finished]
     }
   }
 }

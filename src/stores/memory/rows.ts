@@ -76,15 +76,16 @@ export const newDeliveryRow = (
 export const isUnfinished = ({ status }: DeliveryRow): boolean =>
   status === 'pending' || status === 'retry' || status === 'scheduled' || status === 'held'
 
+/** A suspect's token is no claim: it says only who was counted. */
+export const isUnderHotClaim = (row: DeliveryRow, now: number): boolean =>
+  row.status === 'pending' && row.token !== null && row.suspicions === 0 && row.availableAtMs > now
+
 /**
  * Whether it may be sent now. A pending row that nobody claimed is due whatever its time says: otherwise a
  * clock that steps back would hide it.
  */
 export const isDue = (row: DeliveryRow, now: number): boolean =>
-  row.availableAtMs <= now || (row.status === 'pending' && row.token === null)
-
-export const isUnderHotClaim = (row: DeliveryRow, now: number): boolean =>
-  row.status === 'pending' && row.token !== null && row.availableAtMs > now
+  row.status === 'pending' ? !isUnderHotClaim(row, now) : row.availableAtMs <= now
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 

@@ -11,17 +11,17 @@ export const cleanup = (db: MemoryDatabase, request: CleanupRequest): CleanupRes
   const { doneOlderThanMs, deadOlderThanMs, dedupOlderThanMs, limit } = request
   const now = db.now()
   const doneBefore = now - doneOlderThanMs
-  const done = removeEnded(db, db.ended.done, doneBefore, limit)
-  const discarded = removeEnded(db, db.ended.discarded, doneBefore, limit)
+  const finished = removeEnded(db, db.ended.finished, doneBefore, limit)
   const dead = deadOlderThanMs === null ? NONE : removeEnded(db, db.ended.dead, now - deadOlderThanMs, limit)
   const events = removeBareEvents(db, doneBefore, limit)
   const dedup = removeDedup(db, now - dedupOlderThanMs, limit)
   removeWorkers(db, doneBefore)
-  const more = [done, discarded, dead, events, dedup].some((kind) => kind.more)
+  const more = [finished, dead, events, dedup].some((kind) => kind.more)
+  const done = finished.gone.filter(({ status }) => status === 'done').length
   return {
-    done: done.removed,
-    discarded: discarded.removed,
-    dead: dead.removed,
+    done,
+    discarded: finished.gone.length - done,
+    dead: dead.gone.length,
     events: events.removed,
     dedup: dedup.removed,
     more,
@@ -33,7 +33,7 @@ interface Removed {
   readonly more: boolean
 }
 
-const NONE: Removed = { removed: 0, more: false }
+const NONE = { gone: [] as readonly DeliveryRow[], more: false }
 
 /** The first `limit` of what may go, and whether there is more of it. */
 const upTo = <T>(
@@ -55,11 +55,11 @@ const removeEnded = (
   rows: SortedList<DeliveryRow>,
   before: number,
   limit: number,
-): Removed => {
+): typeof NONE => {
   const { chosen, more } = upTo(rows, limit, (row) => (row.endedAtMs ?? 0) <= before)
   const gone = chosen.filter(({ seq }) => isReconciled(db, seq))
   for (const row of gone) db.remove(row)
-  return { removed: gone.length, more: more && gone.length === limit }
+  return { gone, more: more && gone.length === limit }
 }
 
 /** Every destination is reconciled past it. Until then its event would look as if it was missed. */
@@ -98,8 +98,8 @@ export const recordStatistics = (db: MemoryDatabase, keepMinutes: number): void 
     for (let one = last; one <= minute; one += 1) {
       const known = db.statistics.get(one) ?? new Map<string, MinuteStatistics>()
       const before = known.get(name)
-      const done = Math.max(before?.done ?? 0, endedIn(db.ended.done, name, one))
-      const discarded = Math.max(before?.discarded ?? 0, endedIn(db.ended.discarded, name, one))
+      const done = Math.max(before?.done ?? 0, endedIn(db, 'done', name, one))
+      const discarded = Math.max(before?.discarded ?? 0, endedIn(db, 'discarded', name, one))
       if (one < minute && before === undefined && done + discarded === 0) continue
       const now = one < minute ? { pending: 0, retry: 0, dead: 0, ...before } : { pending, retry, dead }
       known.set(name, { ...now, minuteMs: one * MINUTE_MS, destination: name, done, discarded })
@@ -108,11 +108,19 @@ export const recordStatistics = (db: MemoryDatabase, keepMinutes: number): void 
   }
 }
 
-const endedIn = (rows: SortedList<DeliveryRow>, destination: string, minute: number): number => {
+const endedIn = (
+  db: MemoryDatabase,
+  status: 'done' | 'discarded',
+  destination: string,
+  minute: number,
+): number => {
   let count = 0
-  for (const row of rows.downFrom(({ endedAtMs }) => Math.floor((endedAtMs ?? 0) / MINUTE_MS) <= minute)) {
+  const { finished } = db.ended
+  for (const row of finished.downFrom(
+    ({ endedAtMs }) => Math.floor((endedAtMs ?? 0) / MINUTE_MS) <= minute,
+  )) {
     if (Math.floor((row.endedAtMs ?? 0) / MINUTE_MS) < minute) break
-    if (row.destination === destination) count += 1
+    if (row.status === status && row.destination === destination) count += 1
   }
   return count
 }

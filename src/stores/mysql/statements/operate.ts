@@ -189,7 +189,7 @@ FROM ${runs} STRAIGHT_JOIN ${t.finished} AS d ON d.id = UNHEX(j.id)`)
     return ids.length
   })
 
-const NOT_CLAIMED = `NOT (d.status = 0 AND d.token IS NOT NULL AND d.available_at > ${NOW})`
+const NOT_CLAIMED = `NOT (d.status = 0 AND d.token IS NOT NULL AND d.suspicions = 0 AND d.available_at > ${NOW})`
 
 export const discard = (
   db: MysqlDatabase,

@@ -121,7 +121,7 @@ const freshBounds = (request: ReadRequest): Bounds => {
 const sweep = (t: Tables, { destination, lanes, sweepFrom, after, sweepLimit }: ReadRequest): string =>
   `SELECT d.id, d.seq FROM ${t.deliveries} AS d FORCE INDEX (fresh)
 WHERE d.destination = ${literal(destination)} AND d.state = 0 AND d.seq > ${sweepFrom} AND d.seq <= ${after}${inLanes(lanes, 'd.')}
-  AND (d.available_at <= ${NOW} OR EXISTS (SELECT 1 FROM ${t.deliveries} AS c WHERE c.id = d.id AND c.token IS NULL))
+  AND (d.available_at <= ${NOW} OR EXISTS (SELECT 1 FROM ${t.deliveries} AS c WHERE c.id = d.id AND (c.token IS NULL OR c.suspicions > 0)))
 ORDER BY d.seq LIMIT ${sweepLimit + 1}`
 
 /** Unrouted rows whose event is gone cannot be expanded; cleaning makes them dead. */

@@ -13,9 +13,9 @@ export const NOW = 'UTC_TIMESTAMP(6)'
 
 /**
  * Of a pending row: nobody has it under a hot claim. Without one it may go whatever its time says, because a clock
- * that was set back would hide it, and a row that came after it would overtake it.
+ * that was set back would hide it, and a row that came after it would overtake it. A suspect's token is no claim.
  */
-export const UNCLAIMED = `(token IS NULL OR available_at <= ${NOW})`
+export const UNCLAIMED = `(token IS NULL OR suspicions > 0 OR available_at <= ${NOW})`
 
 /** A time so many ms from `from`; `ms` is a number of ours or a place for one. */
 export const later = (from: string, ms: number | '?'): string =>

@@ -2,7 +2,7 @@
 import type { SuspectedDelivery, SuspectRequest } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { MysqlDatabase } from '../database.ts'
-import { asId, asNumber, BY_ID, idList, lockWorkers, NOW, one, workerIsAlive } from './sql-text.ts'
+import { asId, asNumber, BY_ID, idList, lockWorkers, NOW, one, UNCLAIMED, workerIsAlive } from './sql-text.ts'
 
 /** A row that has this token already was counted by the same call before; one whose claim was extended is left alone. */
 export const suspect = async (
@@ -18,7 +18,7 @@ export const suspect = async (
     // Assignments count from left to right here, so the attempts still see the old number of suspicions.
     one(
       `UPDATE ${t.deliveries} ${BY_ID} SET attempts = attempts + IF(suspicions + 1 >= ?, 1, 0), suspicions = suspicions + 1, token = ?
-WHERE id IN (${list}) AND NOT (token <=> ?) AND status IN (0, 2) AND available_at <= ${NOW} AND ${alive}`,
+WHERE id IN (${list}) AND NOT (token <=> ?) AND (status = 0 AND ${UNCLAIMED} OR status = 2 AND available_at <= ${NOW}) AND ${alive}`,
       [spendFrom, token, token],
     ),
     one(

@@ -4,7 +4,7 @@ import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { aliveWorker, asText, existsBy, holders, idList, NOW, sqlText, unindexed } from './sql-text.ts'
 
-const SENDABLE = `status IN (0, 2) AND (status = 0 AND token IS NULL OR available_at <= ${NOW})`
+const SENDABLE = `status IN (0, 2) AND (status = 0 AND (token IS NULL OR suspicions > 0) OR available_at <= ${NOW})`
 
 /** The first row of the key in this state before row `g`. */
 const ahead = (t: PostgresTables, status: number): string =>

@@ -151,7 +151,7 @@ export const replay = async (
   return countOf(replayed)
 }
 
-const NOT_CLAIMED = `NOT (d.status = 0 AND d.token IS NOT NULL AND d.available_at > ${NOW})`
+const NOT_CLAIMED = `NOT (d.status = 0 AND d.token IS NOT NULL AND d.suspicions = 0 AND d.available_at > ${NOW})`
 
 const DISCARD = sqlText(
   (t) => `WITH gone AS (

@@ -43,9 +43,10 @@ export const PENDING = 'd.status + 0 = 0'
 
 /**
  * Of a pending row: nobody has it under a hot claim. Without one it may go whatever its time says, because a clock
- * that was set back would hide it, and a row that came after it would overtake it.
+ * that was set back would hide it, and a row that came after it would overtake it. A suspect's token is no claim.
  */
-export const unclaimed = (now: string): string => `(token IS NULL OR available_at <= ${now})`
+export const unclaimed = (now: string): string =>
+  `(token IS NULL OR suspicions > 0 OR available_at <= ${now})`
 
 /**
  * The event of a row, for `CROSS JOIN` or `LEFT JOIN … ON true`. The limit keeps the lookup by id: from statistics

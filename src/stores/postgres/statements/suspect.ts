@@ -2,14 +2,14 @@
 import type { SuspectedDelivery, SuspectRequest } from '../../../core/spi/index.ts'
 import type { PostgresDatabase } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
-import { aliveWorker, asNumber, asText, idList, NOW, sqlText } from './sql-text.ts'
+import { aliveWorker, asNumber, asText, idList, NOW, sqlText, unclaimed } from './sql-text.ts'
 
 /** A row that has this token already was counted by the same call before; one whose claim was extended is left alone. */
 const SUSPECT = sqlText(
   (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$1')}), counted AS (
   UPDATE ${t.deliveries} SET suspicions = suspicions + 1, token = $2,
     attempts = attempts + CASE WHEN suspicions + 1 >= $3::int THEN 1 ELSE 0 END
-  WHERE id = ANY($4::uuid[]) AND token IS DISTINCT FROM $2 AND status IN (0, 2) AND available_at <= ${NOW}
+  WHERE id = ANY($4::uuid[]) AND token IS DISTINCT FROM $2 AND (status = 0 AND ${unclaimed(NOW)} OR status = 2 AND available_at <= ${NOW})
     AND EXISTS (SELECT 1 FROM me)
   RETURNING id, suspicions, attempts
 )

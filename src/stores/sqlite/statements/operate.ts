@@ -132,7 +132,7 @@ const REMOVE = sqlText(
   (t) => `DELETE FROM ${t.deliveries} WHERE id IN ${IDS} RETURNING destination, key, holds_key`,
 )
 
-const NOT_CLAIMED = `NOT (d.status = 0 AND d.token IS NOT NULL AND d.available_at > ${NOW})`
+const NOT_CLAIMED = `NOT (d.status = 0 AND d.token IS NOT NULL AND d.suspicions = 0 AND d.available_at > ${NOW})`
 
 export const discard = (
   c: SqliteConnection,

@@ -94,7 +94,7 @@ const EVER_MS = Number.MAX_SAFE_INTEGER
 const SWEEP = sqlText(
   (t) => `SELECT id, seq FROM ${t.deliveries} AS d
 WHERE destination = ? AND status = 0 AND seq > ? AND seq <= ? AND ${IN_LANES}
-  AND (available_at <= ${NOW} OR EXISTS (SELECT 1 FROM ${t.deliveries} AS c WHERE c.id = d.id AND c.token IS NULL))
+  AND (available_at <= ${NOW} OR EXISTS (SELECT 1 FROM ${t.deliveries} AS c WHERE c.id = d.id AND (c.token IS NULL OR c.suspicions > 0)))
 ORDER BY seq LIMIT ?`,
 )
 

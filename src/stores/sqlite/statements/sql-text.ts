@@ -7,9 +7,9 @@ export const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
 
 /**
  * Of a pending row: nobody has it under a hot claim. Without one it may go whatever its time says, because a clock
- * that was set back would hide it, and a row that came after it would overtake it.
+ * that was set back would hide it, and a row that came after it would overtake it. A suspect's token is no claim.
  */
-export const UNCLAIMED = `(token IS NULL OR available_at <= ${NOW})`
+export const UNCLAIMED = `(token IS NULL OR suspicions > 0 OR available_at <= ${NOW})`
 
 /** Texts are built once per prefix, so that preparing finds the very same string again. */
 export const sqlText = (build: (tables: Tables) => string): ((tables: Tables) => string) => {

@@ -3,13 +3,13 @@ import type { SuspectedDelivery, SuspectRequest } from '../../../core/spi/index.
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqliteConnection } from '../connection.ts'
 import { isWorkerAlive } from './lanes.ts'
-import { asId, asNumber, IDS, idList, NOW, sqlText } from './sql-text.ts'
+import { asId, asNumber, IDS, idList, NOW, sqlText, UNCLAIMED } from './sql-text.ts'
 
 /** A row that has this token already was counted by the same call before; one whose claim was extended is left alone. */
 const SUSPECT = sqlText(
   (t) => `UPDATE ${t.deliveries} SET suspicions = suspicions + 1, token = ?,
   attempts = attempts + CASE WHEN suspicions + 1 >= ? THEN 1 ELSE 0 END
-WHERE id IN ${IDS} AND token IS NOT ? AND status IN (0, 2, 5) AND available_at <= ${NOW}`,
+WHERE id IN ${IDS} AND token IS NOT ? AND (status = 0 AND ${UNCLAIMED} OR status = 2 AND available_at <= ${NOW})`,
 )
 
 const SUSPECTED = sqlText(

@@ -84,6 +84,25 @@ export const clockTopic: Topic = {
       assert.deepEqual([...held].sort(), [...ids].sort(), 'what cannot be sent can be held')
     },
 
+    '[26] a clock that steps back hides no suspect, which others of its key would overtake': async (t) => {
+      const me = await t.worker()
+      const early = await t.publish({ key: 'k' })
+      const request = { workerId: me.id, ids: idsOf([early]), token: t.newId(), spendFrom: 3 }
+      assert.equal((await t.store.queue.suspect(request)).length, 1)
+      await setBack(t)
+      const late = await t.publish({ key: 'k' })
+      assert.deepEqual(await t.readableIds(), idsOf([early, late]))
+    },
+
+    '[26] what can be read after the clock stepped back can be counted as a suspect': async (t) => {
+      const me = await t.worker()
+      const early = await t.publish({ key: 'k' })
+      await setBack(t)
+      assert.deepEqual(await t.readableIds(), idsOf([early]))
+      const request = { workerId: me.id, ids: idsOf([early]), token: t.newId(), spendFrom: 3 }
+      assert.equal((await t.store.queue.suspect(request)).length, 1)
+    },
+
     '[27] times keep their milliseconds': async (t) => {
       const atMs = Date.UTC(2100, 0, 1) + 999
       const published = await t.publish({ due: { atMs }, occurredAtMs: 1_699_999_999_999 })
