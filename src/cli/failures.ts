@@ -1,5 +1,7 @@
 /** What went wrong, in words and as an exit code. Nothing here ever shows a password. */
+
 import { ERROR_CODES } from '../core/errors.ts'
+import { maskSecrets } from '../core/model/mask-secrets.ts'
 import { EXIT, EXIT_BY_CODE } from './exit-codes.ts'
 import { UsageError } from './parse.ts'
 import { clean } from './text.ts'
@@ -21,7 +23,7 @@ export class Interrupted extends Error {
 
 const HINTS: Readonly<Record<string, string>> = {
   [ERROR_CODES.schemaBehind]: 'posthaste migrate makes or updates the tables',
-  [ERROR_CODES.storeUnavailable]: 'posthaste config shows which database is meant',
+  [ERROR_CODES.storeUnavailable]: 'posthaste config, with the same flags, shows which database is meant',
 }
 
 const causeOf = (error: unknown): string => {
@@ -30,7 +32,8 @@ const causeOf = (error: unknown): string => {
   // Errors for several addresses have no text of their own.
   const inner = cause instanceof AggregateError ? (cause.errors[0] as Error | undefined) : cause
   const text = inner?.message || (inner as { readonly code?: string } | undefined)?.code || ''
-  return text === '' || (error as Error).message.includes(text) ? '' : ` (${text})`
+  const known = (error as Error).message
+  return text === '' || known.includes(text) || known.includes(maskSecrets(text)) ? '' : ` (${text})`
 }
 
 export const describeFailure = (error: unknown): Failure => {

@@ -60,6 +60,11 @@ export const outboxesWith = async (
     if (destinations.some(({ name }) => name === destination)) found.push(loaded)
   }
   if (found.length > 0) return found
+  if ((await session.outboxes()).some(({ host }) => host.declared().some(({ name }) => name === destination)))
+    throw new OutboxError(
+      ERROR_CODES.notFound,
+      `"${destination}" is declared here, but no process that declares it was started yet; posthaste worker registers it`,
+    )
   const hint = known.size === 0 ? '; no process has declared any yet' : hintFor(destination, known)
   throw new OutboxError(ERROR_CODES.notFound, `there is no destination "${destination}"${hint}`)
 }

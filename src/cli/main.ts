@@ -67,7 +67,7 @@ const main = async (args: readonly string[]): Promise<number> => {
   try {
     const help = helpFor(args)
     if (help !== null) {
-      stdout.write(help)
+      stdout.write(args.includes('--json') ? `${jsonText({ ok: true, text: help.trimEnd() })}\n` : help)
       return EXIT.ok
     }
     const parsed = parse(args, COMMANDS)

@@ -39,17 +39,19 @@ export const findCommand = (
 }
 
 /** `; did you mean …?`, for two words as for one. */
-export const unknownCommand = (words: readonly string[], commands: readonly Command[]): UsageError => {
+export const unknownCommand = (said: readonly string[], commands: readonly Command[]): UsageError => {
+  const words = said.filter((word) => !word.startsWith('-'))
+  if (words.length === 0) return new UsageError('name a command')
   const names = commands.flatMap(namesOf)
   const family = names.filter((name) => name.startsWith(`${words[0]} `))
   if (family.length > 0) {
     const second = words[1] === undefined ? '' : ` "${words[1]}"`
     return new UsageError(`${words[0]} does not know${second}; there are: ${family.join(', ')}`)
   }
-  const said = words.slice(0, 2).join(' ')
+  const both = words.slice(0, 2).join(' ')
   const one = hintFor(words[0] ?? '', new Set(names))
-  const hint = one.includes('did you mean') ? one : hintFor(said, new Set(names))
-  const text = `there is no command "${hint.includes('did you mean') && one === hint ? words[0] : said}"`
+  const hint = one.includes('did you mean') ? one : hintFor(both, new Set(names))
+  const text = `there is no command "${hint.includes('did you mean') && one === hint ? words[0] : both}"`
   return new UsageError(hint.includes('did you mean') ? text + hint : text)
 }
 

@@ -84,7 +84,7 @@ export class Session {
   }
 
   get width(): number | null {
-    return this.streams.stdout.isTTY === true ? (this.streams.stdout.columns ?? 80) : null
+    return this.streams.stdout.isTTY === true ? this.streams.stdout.columns || 80 : null
   }
 
   progress(label: string): Progress {

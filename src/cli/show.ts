@@ -29,6 +29,7 @@ export const deliveryColumns = (now: number): readonly Column<DeliveryView>[] =>
   { title: 'event', text: ({ eventId }) => eventId, colour: () => 'cyan' },
   { title: 'type', text: ({ type }) => type },
   { title: 'destination', text: ({ destination }) => destination },
+  { title: 'run', text: ({ run }) => (run === 1 ? '' : String(run)), align: 'right' },
   { title: 'state', text: ({ status }) => status, colour: ({ status }) => STATUS_COLOURS[status] },
   { title: 'attempts', text: ({ attempts }) => String(attempts), align: 'right' },
   { title: 'stored', text: ({ createdAtMs }) => agoText(createdAtMs, now) },

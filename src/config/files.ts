@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { extname, join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { ConfigError } from './errors.ts'
 
 const EXTENSIONS = ['ts', 'mts', 'js', 'mjs', 'cjs', 'json', 'toml']
@@ -38,8 +38,31 @@ const load = async (path: string): Promise<unknown> => await import(pathToFileUR
 const fail = (path: string, error: unknown): never => {
   const { message, code } = error as { readonly message?: string; readonly code?: string }
   const said = message ?? String(error)
-  const reason = code === undefined || said.includes(code) ? said : `${code}: ${said}`
-  throw new ConfigError(`${path} could not be loaded: ${reason}`, { file: path, cause: error })
+  // Node lists on further lines who asked for a module that is missing.
+  const [first = ''] = said.split('\nRequire stack:')
+  const reason = code === undefined || first.includes(code) ? first : `${code}: ${first}`
+  throw new ConfigError(`${path} could not be loaded: ${reason}${placeOf(error, path)}`, {
+    file: path,
+    cause: error,
+  })
+}
+
+const OURS = fileURLToPath(import.meta.url)
+const FRAME = /(?:file:\/\/)?(\/[^\s()]+?):(\d+):\d+\)?$/
+
+/** Where it was thrown, if that is a file of the user's; the name of the file itself need not be said again. */
+const placeOf = (error: unknown, path: string): string => {
+  const { stack } = error as { readonly stack?: unknown }
+  if (typeof stack !== 'string') return ''
+  for (const line of stack.split('\n')) {
+    const [, file, number] = /^\s+at /.test(line) ? (FRAME.exec(line) ?? []) : []
+    if (file === undefined) continue
+    // From here on it is who loads, not what is loaded.
+    if (file === OURS) break
+    if (file.includes('/node_modules/')) continue
+    return file === path ? ` (line ${number})` : ` (${file}, line ${number})`
+  }
+  return ''
 }
 
 let registered = false

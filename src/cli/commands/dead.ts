@@ -129,6 +129,7 @@ const choose = async (session: Session): Promise<Choice> => {
     (delivery) => group === undefined || groupIdOf(delivery) === group,
   )
   const ids = found.map(({ id }) => id)
+  if (ids.length === 0) await requireDestination(session)
   requireSome(ids, group === undefined ? 'dead delivery that matches' : `dead delivery of the group ${group}`)
   if (more)
     session.note(`only the oldest ${LOOK_AT.toLocaleString('en-US')} are meant; run it again for the rest`)

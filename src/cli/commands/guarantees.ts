@@ -23,7 +23,11 @@ const promisesOf = ({ host }: LoadedOutbox, destination: ResolvedDestination): r
       : `A delivery has no timeout of its own; what hangs for ${formatDuration(options.hardDeadlineMs)} is given up and tried again.`
   return [
     'Stored with your data or not at all; never sent before its commit is confirmed.',
-    `At least once: ${attemptsText(retry.maxAttempts)}, then dead and visible. An outage of the place spends no attempts.`,
+    `At least once: ${attemptsText(retry.maxAttempts)}, then dead and visible. ${
+      to === null
+        ? 'A listener that throws OutageError, because what it needs is away, spends no attempt; with any other error it does.'
+        : 'An outage of the place spends no attempts.'
+    }`,
     to === null
       ? 'Twice is possible after a crash, a lost lease or an unknown commit: listeners must be safe to run again, by event.id.'
       : 'Twice is possible after a crash, a lost lease or an answer that got lost: receivers recognise it by its deduplication id.',

@@ -190,10 +190,19 @@ const dryRun = async (
   sayRefused(session, refused)
   sayHearing(session, hearing)
   session.say(
-    `${count(looked, 'row')} looked at: ${looked - refused.length} would be moved, ${refused.length} cannot become events; nothing was touched`,
+    `${count(looked, 'row')} looked at: ${looked - refused.length} can become events, ${refused.length} cannot; nothing was touched`,
   )
-  const isHeard = hearing.unheard.length === 0 || session.isOn('allow-unheard')
-  const isReady = refused.length === 0 && counts.inFlight === 0 && isHeard
+  const stops = [
+    ...(counts.inFlight > 0 ? ['because of rows in the hands of a worker, unless --in-flight'] : []),
+    ...(refused.length > 0 && !session.isOn('skip-invalid')
+      ? ['at rows that cannot become events, unless --skip-invalid']
+      : []),
+    ...(hearing.unheard.length > 0 && !session.isOn('allow-unheard')
+      ? ['because of types that nobody hears, unless --allow-unheard']
+      : []),
+  ]
+  for (const reason of stops) session.say(session.paint('yellow', `the move would stop ${reason}`))
+  const isReady = stops.length === 0
   return {
     exitCode: isReady ? EXIT.ok : EXIT.failed,
     json: {

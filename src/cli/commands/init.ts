@@ -135,12 +135,15 @@ export const init: Command = {
       writeFileSync(join(folder, path), text, { flag: 'wx' })
       session.say(`${session.paint('green', 'wrote')} ${path}`)
     }
-    const packages = packagesFor(plan)
+    const packages = packagesFor(plan).filter((name) => !canLoad(folder, name))
     const isOwn =
       plan.orm === 'none' ? [] : [`point the import of outbox/outbox.${plan.extension} to your own library`]
     const next = [
       ...(packages.length === 0 ? [] : [`npm install ${packages.join(' ')}`]),
       ...isOwn,
+      ...(plan.database === 'sqlite'
+        ? []
+        : [`export DATABASE_URL=${URLS[plan.database]}   # or where yours is`]),
       'npx posthaste migrate',
       'npx posthaste worker',
     ]

@@ -1,6 +1,6 @@
 import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
 import type { Command } from '../command.ts'
-import { collect, FILTER_FLAGS, filterOf } from '../filters.ts'
+import { collect, FILTER_FLAGS, filterOf, requireDestination } from '../filters.ts'
 import type { Session } from '../session.ts'
 
 const LOOK_AT = 10_000
@@ -22,9 +22,11 @@ const choose = async (session: Session): Promise<Choice> => {
     requireSome(ids, 'done delivery that matches')
     return byIds(loaded, ids)
   }
-  if (filter.destination === undefined) session.refuse('name ids, or --destination with more filters')
+  if (filter.destination === undefined)
+    session.refuse('name ids, or --destination, with more filters if you like')
   const loaded = await session.outbox()
   const { found } = await collect(loaded, { ...filter, status: ['done'] }, 1)
+  if (found.length === 0) await requireDestination(session)
   requireSome(found, 'done delivery that matches')
   return { loaded, target: { ...filter, limit } }
 }

@@ -14,7 +14,7 @@ import { clean, count } from '../text.ts'
 import { workerLogger } from '../worker/log.ts'
 import { WorkerMetrics } from '../worker/metrics.ts'
 import { answerMetrics } from '../worker/metrics-channel.ts'
-import { deliverOnce, ownersElsewhere, type Pass } from '../worker/once.ts'
+import { deliverOnce, findLeft, type Left, type Pass } from '../worker/once.ts'
 import { runSingle } from '../worker/single.ts'
 import { Supervisor } from '../worker/supervisor.ts'
 
@@ -192,7 +192,11 @@ export const worker: Command = {
   flags: [
     { name: 'workers', value: 'N', about: 'processes under a supervisor, 1 to 100 (default 1)' },
     { name: 'destinations', value: 'A,B', about: 'only these; others wait for a process that serves them' },
-    { name: 'once', about: 'deliver what is due now, and end; for cron' },
+    {
+      name: 'once',
+      about:
+        'deliver what is due now, and end; for cron. Exit code 0 also when deliveries failed: they are counted',
+    },
     {
       name: 'limit',
       value: 'N',
@@ -221,15 +225,23 @@ export const worker: Command = {
     if (isOnce) {
       const pass = await deliverOnce(config.outboxes, limit, signal)
       session.say(`${pass.done} done, ${pass.retried} to be retried, ${pass.dead} dead`)
-      const owners = signal.aborted ? [] : await ownersElsewhere(config.outboxes)
-      for (const owner of owners) session.say(ownerText(owner))
-      const elsewhere = owners.map(({ name, lanes, expiresInMs }) => ({ worker: name, lanes, expiresInMs }))
-      return { exitCode: signal.aborted ? EXIT.interrupted : EXIT.ok, json: { ...pass, elsewhere } }
+      if (signal.aborted) return { exitCode: EXIT.interrupted, json: { ...pass } }
+      // With a limit something is left on purpose.
+      const left = limit !== null && pass.claimed >= limit ? null : await findLeft(config.outboxes)
+      return { json: { ...pass, ...sayLeft(session, left) } }
     }
     return config.worker.workers > 1
       ? await supervise(session, config, logger)
       : await work(session, config, logger, metrics)
   },
+}
+
+const sayLeft = (session: Session, left: Left | null): Readonly<Record<string, unknown>> => {
+  const { paused, owners } = left ?? { paused: [], owners: [] }
+  for (const name of paused) session.say(`${clean(name)} is paused: what waits for it goes on after resume`)
+  for (const owner of owners) session.say(ownerText(owner))
+  const elsewhere = owners.map(({ name, lanes, expiresInMs }) => ({ worker: name, lanes, expiresInMs }))
+  return { paused, elsewhere }
 }
 
 const ownerText = (owner: WorkerView): string => {
@@ -286,15 +298,19 @@ export const consumeOne: Command = {
     const { pass, tried } = await tryOne(config, signal)
     const idle = pass.claimed === 0
     const said = idle
-      ? 'nothing is due'
+      ? 'nothing is due here'
       : pass.done > 0
         ? 'delivered'
         : pass.dead > 0
           ? 'failed: dead'
           : 'failed: retried later'
     session.say(said)
+    const left = sayLeft(session, idle && !signal.aborted ? await findLeft(config.outboxes) : null)
     if (tried !== null) session.say(`  event ${tried.eventId}, to ${clean(tried.destination)}`)
     if (tried !== null && tried.error !== null) session.say(`  ${session.paint('red', clean(tried.error))}`)
-    return { exitCode: idle || pass.done > 0 ? EXIT.ok : EXIT.failed, json: { idle, ...pass, ...tried } }
+    return {
+      exitCode: idle || pass.done > 0 ? EXIT.ok : EXIT.failed,
+      json: { idle, ...pass, ...tried, ...left },
+    }
   },
 }

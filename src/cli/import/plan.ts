@@ -67,9 +67,7 @@ const shapeOf = (session: Session): readonly [string, Shape | null] => {
   const shape = SHAPES[from] ?? null
   if (shape !== null || from === TABLE) return [from, shape]
   const names = [...Object.keys(SHAPES), TABLE]
-  return session.refuse(
-    `--from does not know "${from}"${hintFor(from, new Set(names))}; there are: ${names.join(', ')}`,
-  )
+  return session.refuse(`--from does not know "${from}"${hintFor(from, new Set(names))}`)
 }
 
 /** Finds columns by the names that a flag or the shape gives, and remembers what is missing. */

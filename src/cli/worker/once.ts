@@ -41,22 +41,31 @@ export const deliverOnce = async (
   return sum
 }
 
-/** Who else has lanes of destinations that we serve, where something waits in them. */
-export const ownersElsewhere = async (outboxes: readonly LoadedOutbox[]): Promise<readonly WorkerView[]> => {
+export interface Left {
+  /** Who else has lanes of what we serve. */
+  readonly owners: readonly WorkerView[]
+  readonly paused: readonly string[]
+}
+
+/** Why something that waits was not delivered; empty when nothing waits. */
+export const findLeft = async (outboxes: readonly LoadedOutbox[]): Promise<Left> => {
   const owners: WorkerView[] = []
+  const paused: string[] = []
   for (const { outbox, host } of outboxes) {
     const served = host.served().map(({ name }) => name)
-    const others = (await outbox.inspect.workers()).filter(
-      ({ fenced, lanes, destinations }) =>
-        !fenced && lanes > 0 && served.some((name) => destinations.includes(name)),
-    )
-    if (others.length === 0) continue
+    const waiting: string[] = []
     for (const destination of [UNROUTED, ...served]) {
       const { deliveries } = await outbox.inspect.list({ destination, status: ['pending'], limit: 1 })
-      if (deliveries.length === 0) continue
-      owners.push(...others)
-      break
+      if (deliveries.length > 0) waiting.push(destination)
     }
+    if (waiting.length === 0) continue
+    const { destinations } = await host.registered()
+    const stopped = destinations.filter((one) => one.paused).map(({ name }) => name)
+    paused.push(...waiting.filter((name) => stopped.includes(name)))
+    if (waiting.every((name) => stopped.includes(name))) continue
+    const workers = await outbox.inspect.workers()
+    const serves = ({ destinations: theirs }: WorkerView) => served.some((name) => theirs.includes(name))
+    owners.push(...workers.filter((worker) => !worker.fenced && worker.lanes > 0 && serves(worker)))
   }
-  return owners
+  return { owners, paused }
 }

@@ -201,7 +201,7 @@ export class Supervisor {
     logger.log('error', 'a worker ended by itself and is started again', {
       worker: index,
       pid: ended.pid,
-      code,
+      code: ended.exitCode,
       signal: ended.signalCode,
       pauseMs,
     })
