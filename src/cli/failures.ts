@@ -31,7 +31,8 @@ const causeOf = (error: unknown): string => {
   if (!(cause instanceof Error)) return ''
   // Errors for several addresses have no text of their own.
   const inner = cause instanceof AggregateError ? (cause.errors[0] as Error | undefined) : cause
-  const text = inner?.message || (inner as { readonly code?: string } | undefined)?.code || ''
+  const said = inner?.message || (inner as { readonly code?: string } | undefined)?.code || ''
+  const [text = ''] = said.split('\nRequire stack:')
   const known = (error as Error).message
   return text === '' || known.includes(text) || known.includes(maskSecrets(text)) ? '' : ` (${text})`
 }

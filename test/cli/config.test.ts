@@ -200,6 +200,23 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     expect(empty.stderr).toContain('has no default export')
   })
 
+  it('says where code of the user failed to load, and says it once', async () => {
+    const folder = withFile('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
+    folder.write('more.mjs', "export {}\nthrow new Error('postgres://ada:secret@h/db is bad')")
+    const { code, stderr } = await folder.run(['status'])
+    expect(code).toBe(3)
+    expect(stderr).toMatch(
+      /config\.mjs could not be loaded: postgres:\/\/ada:\*\*\*@h\/db is bad \(\S+\/more\.mjs, line 2\)\n/,
+    )
+    folder.write(
+      'more.mjs',
+      "import { createRequire } from 'node:module'\ncreateRequire(import.meta.url)('nowhere')",
+    )
+    const missing = await folder.run(['status'])
+    expect(missing.stderr).toContain("Cannot find module 'nowhere'")
+    expect(missing.stderr).not.toContain('Require stack')
+  })
+
   it('is turned off by its subscription', async () => {
     const folder = withFile(
       'posthaste.config.json',

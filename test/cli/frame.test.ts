@@ -20,6 +20,8 @@ describe('help', { timeout: 120_000 }, () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
     for (const flag of ['--version', '-v'])
       expect(await createFolder().run([flag])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' })
+    expect((await createFolder().run(['--version', '--json'])).json).toEqual({ ok: true, text: version })
+    expect((await createFolder().run(['help', '--json'])).json).toMatchObject({ ok: true })
   })
 
   it('explains each command with examples', async () => {
@@ -39,6 +41,8 @@ describe('help', { timeout: 120_000 }, () => {
 describe('mistakes', { timeout: 120_000 }, () => {
   it.each([
     [['statsu'], 2, 'there is no command "statsu"; did you mean "status"?'],
+    [['nope', '--no-color'], 2, 'there is no command "nope"\n'],
+    [['--no-color'], 2, 'name a command'],
     [['dead', 'redirve'], 2, 'dead does not know "redirve"; there are: dead list'],
     [['status', '--wach'], 2, 'status does not know the flag --wach; did you mean "--watch"?'],
     [['why'], 2, 'why needs ID'],

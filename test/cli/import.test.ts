@@ -121,6 +121,9 @@ describe('posthaste import', { timeout: 120_000 }, () => {
     })
     const shown = await shop.run(['import', ...MAPPING, '--dry-run'])
     expect(shown.stdout).toContain('no destination hears invoice.sent (2 rows), Invoice.sent (1 row)')
+    expect(shown.stdout).toContain(
+      'the move would stop because of types that nobody hears, unless --allow-unheard',
+    )
     const refused = await shop.run(['import', ...MAPPING])
     expect(refused.code).toBe(6)
     expect(refused.stderr).toContain('no destination hears invoice.sent (2 rows)')

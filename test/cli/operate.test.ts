@@ -87,6 +87,10 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect((await shop.run(['why', edited.json.eventId])).stdout).toContain(
       'is paused: posthaste resume mailer',
     )
+    expect((await shop.run(['worker', '--once', '--log-level', 'silent'])).stdout).toContain(
+      'mailer is paused',
+    )
+    expect((await shop.run(['consume-one', '--json'])).json).toMatchObject({ idle: true, paused: ['mailer'] })
     expect((await shop.run(['resume', 'mailer'])).code).toBe(0)
     await shop.run(['worker', '--once'])
     expect((await shop.run(['why', good])).stdout).toContain('Delivered')

@@ -14,7 +14,7 @@ import { clean, count } from '../text.ts'
 import { workerLogger } from '../worker/log.ts'
 import { WorkerMetrics } from '../worker/metrics.ts'
 import { answerMetrics } from '../worker/metrics-channel.ts'
-import { deliverOnce, findLeft, type Left, type Pass } from '../worker/once.ts'
+import { deliverOnce, findLeft, type Left, type Pass, servedBy } from '../worker/once.ts'
 import { runSingle } from '../worker/single.ts'
 import { Supervisor } from '../worker/supervisor.ts'
 
@@ -223,11 +223,12 @@ export const worker: Command = {
     const [config, logger] = await loadForWork(session, false, isOnce ? null : metrics)
     requireWork(config)
     if (isOnce) {
+      const served = servedBy(config.outboxes)
       const pass = await deliverOnce(config.outboxes, limit, signal)
       session.say(`${pass.done} done, ${pass.retried} to be retried, ${pass.dead} dead`)
       if (signal.aborted) return { exitCode: EXIT.interrupted, json: { ...pass } }
       // With a limit something is left on purpose.
-      const left = limit !== null && pass.claimed >= limit ? null : await findLeft(config.outboxes)
+      const left = limit !== null && pass.claimed >= limit ? null : await findLeft(config.outboxes, served)
       return { json: { ...pass, ...sayLeft(session, left) } }
     }
     return config.worker.workers > 1
@@ -295,6 +296,7 @@ export const consumeOne: Command = {
     const { signal } = session
     const [config] = await loadForWork(session, true, null)
     requireWork(config)
+    const served = servedBy(config.outboxes)
     const { pass, tried } = await tryOne(config, signal)
     const idle = pass.claimed === 0
     const said = idle
@@ -305,7 +307,7 @@ export const consumeOne: Command = {
           ? 'failed: dead'
           : 'failed: retried later'
     session.say(said)
-    const left = sayLeft(session, idle && !signal.aborted ? await findLeft(config.outboxes) : null)
+    const left = sayLeft(session, idle && !signal.aborted ? await findLeft(config.outboxes, served) : null)
     if (tried !== null) session.say(`  event ${tried.eventId}, to ${clean(tried.destination)}`)
     if (tried !== null && tried.error !== null) session.say(`  ${session.paint('red', clean(tried.error))}`)
     return {

@@ -47,12 +47,19 @@ export interface Left {
   readonly paused: readonly string[]
 }
 
+/** To be asked before a pass, which may serve one destination after another. */
+export const servedBy = (outboxes: readonly LoadedOutbox[]): ReadonlyMap<string, readonly string[]> =>
+  new Map(outboxes.map(({ name, host }) => [name, host.served().map((one) => one.name)]))
+
 /** Why something that waits was not delivered; empty when nothing waits. */
-export const findLeft = async (outboxes: readonly LoadedOutbox[]): Promise<Left> => {
+export const findLeft = async (
+  outboxes: readonly LoadedOutbox[],
+  servedOf: ReturnType<typeof servedBy>,
+): Promise<Left> => {
   const owners: WorkerView[] = []
   const paused: string[] = []
-  for (const { outbox, host } of outboxes) {
-    const served = host.served().map(({ name }) => name)
+  for (const { name: outboxName, outbox, host } of outboxes) {
+    const served = servedOf.get(outboxName) ?? []
     const waiting: string[] = []
     for (const destination of [UNROUTED, ...served]) {
       const { deliveries } = await outbox.inspect.list({ destination, status: ['pending'], limit: 1 })
