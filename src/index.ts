@@ -70,6 +70,7 @@ export { createClient, Dispatcher, type DispatcherOptions, Poller, type PollerOp
 export type { BreakerOptions } from './core/policy/breaker.ts'
 export type { FailureClassifier, FailureInfo, Verdict } from './core/policy/failure.ts'
 export { exponential, fixed, linear, type RetryPolicy, retryForType, steps } from './core/policy/retry.ts'
+export type { Retired } from './core/retire.ts'
 export type {
   AttemptMessage,
   BreakerMessage,

@@ -110,6 +110,13 @@ export const backfill = async (
 ): Promise<Backfilled> => {
   const { registry } = parts.store
   const before = await find(registry, name)
+  if (before.patterns.length === 0) {
+    throw new OutboxError(
+      ERROR_CODES.conflict,
+      `"${name}" hears nothing, as after retire; start a process that declares what it hears first`,
+      { destination: name },
+    )
+  }
   const scope = await scopeOf(registry, before, given)
   const walked = await new Walk(parts, scope, given, act).run()
   const after = await find(registry, name)

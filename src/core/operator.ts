@@ -17,6 +17,7 @@ import { refuseUnknown } from './model/unknown-names.ts'
 import { isUuid } from './model/uuid.ts'
 import { boundedNumber, DESTINATION_BOUNDS, type ResolvedOptions, TUNED_BOUNDS } from './options.ts'
 import { checkPace } from './progress.ts'
+import { type Retired, retire } from './retire.ts'
 import type {
   CleanupResult,
   DestinationSettings,
@@ -81,6 +82,11 @@ export interface Operator<Names extends string = string> {
    * interrupted and run again, and by two at once: nothing is added twice.
    */
   backfill(destination: DestinationName<Names>, options: BackfillOptions, act?: Act): Promise<Backfilled>
+  /**
+   * A destination that is not served any more hears nothing from now on, and what waits for it or is dead is given up. Refused
+   * while a live process serves it. Whoever declares it again brings it back, for events from then on.
+   */
+  retire(destination: DestinationName<Names>, act?: BulkAct): Promise<Retired>
   /** Removes what is past its retention, in batches; returns counts per kind. */
   cleanup(options?: CleanupOptions): Promise<CleanupResult>
 }
@@ -126,11 +132,15 @@ export const createOperator = (parts: OperatorParts): Operator => {
       reason: optionalText('reason', reason) ?? null,
     }
   }
-  const operate = async (kind: OperationKind, target: Target, act: BulkAct = {}): Promise<number> => {
-    const checked = checkTarget(target)
+  const bulkActOf = (act: BulkAct): OperatorAct => {
     const by = actOf(act, BULK_NAMES)
     checkBoolean('dryRun', act?.dryRun)
     checkPace(act ?? {})
+    return by
+  }
+  const operate = async (kind: OperationKind, target: Target, act: BulkAct = {}): Promise<number> => {
+    const checked = checkTarget(target)
+    const by = bulkActOf(act)
     await ready()
     if (act?.dryRun === true) return (await store.operations.preview(kind, checked)).length
     const steps = act?.ratePerSecond ?? act?.onProgress ?? act?.signal
@@ -166,6 +176,12 @@ export const createOperator = (parts: OperatorParts): Operator => {
       const by = actOf(act)
       await ready()
       return await backfill(parts, name, given, by)
+    },
+    async retire(name, act) {
+      requireText('destination', name)
+      const by = bulkActOf(act ?? {})
+      await ready()
+      return await retire(parts, name, act ?? {}, by)
     },
     async edit(givenId, change, act) {
       const deliveryId = checkId('deliveryId', givenId)

@@ -38,6 +38,7 @@ const RUNS: Readonly<Record<string, readonly [(ids: Ids) => readonly string[], s
     pause: [() => ['audit'], 'paused'],
     resume: [() => ['audit'], 'paused'],
     tune: [() => ['audit', '--concurrency', '2'], 'changed'],
+    retire: [() => ['audit', '--dry-run'], 'matched'],
     guarantees: [() => [], 'routes'],
     catalog: [() => [], 'events'],
   }

@@ -14,6 +14,7 @@ import { init } from './init.ts'
 import { migrate } from './migrate.ts'
 import { prove } from './prove.ts'
 import { replay } from './replay.ts'
+import { retire } from './retire.ts'
 import { status } from './status.ts'
 import { cleanup, partitions } from './tables.ts'
 import { why } from './why.ts'
@@ -44,6 +45,7 @@ export const COMMANDS: readonly Command[] = [
   pause,
   resume,
   tune,
+  retire,
   guarantees,
   catalog,
   prove,

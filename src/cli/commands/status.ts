@@ -9,8 +9,10 @@ import { wait } from '../wait.ts'
 
 const STATE_COLOURS: Readonly<Record<DestinationOverview['state'], Colour>> = {
   serving: 'green',
+  'taking over': 'yellow',
   paused: 'yellow',
   unserved: 'red',
+  retired: 'dim',
 }
 
 /** From here on a lag is worth a look, and a worry. */
@@ -195,8 +197,9 @@ export const status: Command = {
   operands: '',
   counts: [0, 0],
   about: [
-    'State: "serving" means that a live process has lanes of the destination, "unserved" that nobody does and its deliveries wait, ' +
-      '"paused" that an operator said so. Breaker says for how long a live process cannot reach the destination, and --json names ' +
+    'State: "serving" means that a live process has lanes of the destination, "taking over" that its lanes are still those of a process ' +
+      'whose lease ran out, until a live one may take them, "unserved" that no live process serves it and its deliveries wait, ' +
+      '"paused" that an operator said so, "retired" that it hears nothing any more. Breaker says for how long a live process cannot reach the destination, and --json names ' +
       'all of them. Lag is the age of the oldest delivery that is due.',
     'With --watch it is shown again and again, live in a terminal, with the rate since the last look.',
   ],

@@ -6,7 +6,7 @@ import type { DeliveryStory, EventStory } from '../../core/settled-by.ts'
 import type { BlockedKey, DeliveryView, RegisteredDestination, WorkerView } from '../../core/spi/index.ts'
 import type { Command } from '../command.ts'
 import { findEvent } from '../filters.ts'
-import { destinationText } from '../overview.ts'
+import { destinationText, ownersOf, serveText } from '../overview.ts'
 import { agoText, STATUS_COLOURS, settlerText, timeText } from '../show.ts'
 import { clean } from '../text.ts'
 
@@ -89,15 +89,35 @@ const breakerOf = ({ name, openBreakers }: WorkerView, destination: string, now:
         'No attempt is spent meanwhile, and it tries again by itself; its log says what went wrong.',
     )
 
+const TAKEN_WHEN = 'when it has watched that lease for as long as it was granted'
+
+/** Whoever reads a lane, of whatever destination, routes what is not routed yet. */
+const unrouted = async ({ loaded, workers }: Facts): Promise<readonly string[]> => {
+  const said =
+    'It was stored by a process that did not know the destinations; any started worker that has a lane routes it.'
+  if (!workers.some(isAlive)) return [said, 'No worker is alive. Start one: posthaste worker']
+  const { live, left } = ownersOf(await loaded.outbox.inspect.lanes(), workers)
+  if (live > 0 || left.length === 0) return [said]
+  const names = left.map(({ worker }) => worker).join(', ')
+  return [
+    said,
+    `The live workers have none yet: the lanes are those that ${names} had when its lease ran out. A live worker takes them ${TAKEN_WHEN}.`,
+  ]
+}
+
 const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promise<readonly string[]> => {
-  const { loaded, workers, now } = facts
+  const { loaded, workers, registered, now } = facts
   const alive = workers.filter(isAlive)
   const able = alive.filter((worker) => worker.destinations.includes(destination))
   if (able.length === 0) {
+    if (registered.some(({ name, patterns }) => name === destination && patterns.length === 0))
+      return [
+        `Destination "${destination}" is retired, and nobody serves it. posthaste retire ${destination} gives up what came since.`,
+      ]
     const others =
       alive.length === 0 ? 'no worker is alive' : `the ${alive.length} that live serve other destinations`
     return [
-      `Nobody serves destination "${destination}": ${others}. Start one: posthaste worker --destinations ${destination}`,
+      `Nobody serves destination "${destination}": ${others}. What to do: ${serveText(loaded, destination)}`,
     ]
   }
   const lanes = await loaded.outbox.inspect.lanes({ destination })
@@ -108,7 +128,7 @@ const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promi
     return [
       gone === undefined
         ? `Nobody has its lane ${lane} at this moment; a live worker takes it within a renewal of its lease.`
-        : `${gone.name} had its lane ${lane} when its lease ran out. A live worker takes it when it has watched that lease for as long as it was granted.`,
+        : `${gone.name} had its lane ${lane} when its lease ran out. A live worker takes it ${TAKEN_WHEN}.`,
     ]
   }
   const until = timeText(now + owner.expiresInMs)
@@ -120,8 +140,7 @@ const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promi
 
 const unfinished = async (facts: Facts, delivery: DeliveryView): Promise<readonly string[]> => {
   const { status, destination, availableAtMs, attempts, lastError, createdAtMs } = delivery
-  if (destination === UNROUTED)
-    return ['It was stored by a process that did not know the destinations; any started worker routes it.']
+  if (destination === UNROUTED) return await unrouted(facts)
   const dueInMs = availableAtMs === null ? 0 : availableAtMs - facts.now
   const said: string[] = []
   if (status === 'scheduled')

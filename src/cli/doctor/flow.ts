@@ -2,7 +2,7 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { UNROUTED } from '../../core/model/delivery.ts'
-import { type OutboxOverview, takeOverview } from '../overview.ts'
+import { type OutboxOverview, serveText, takeOverview } from '../overview.ts'
 import { agoText, timeText } from '../show.ts'
 import { deliveriesText } from '../text.ts'
 import { type Finding, ok, problem, warning } from './finding.ts'
@@ -40,25 +40,36 @@ const checkWorkers = ({ workers, destinations }: OutboxOverview): Finding => {
     : warning('worker alive', 'no worker is alive', 'start one: posthaste worker')
 }
 
-const checkServed = ({ destinations }: OutboxOverview): readonly Finding[] =>
+const checkServed = ({ destinations }: OutboxOverview, loaded: LoadedOutbox): readonly Finding[] =>
   destinations.flatMap((one) => {
     const { destination, state } = one
     const left = waiting(one)
     // Without any worker that is said already.
-    if (state === 'serving' || left === 0 || destination === UNROUTED) return []
+    if (left === 0 || destination === UNROUTED) return []
     const text = `"${destination}" is ${state}, and ${waitingText(left)}`
-    return state === 'paused'
-      ? [warning('destination served', text, `posthaste resume ${destination}`)]
-      : [problem('destination served', text, `posthaste worker --destinations ${destination}`)]
+    const remedies: Readonly<Record<typeof state, readonly Finding[]>> = {
+      serving: [],
+      // That is said of its lanes.
+      'taking over': [],
+      paused: [warning('destination served', text, `posthaste resume ${destination}`)],
+      // Published by a process that had not renewed yet, or that still declares it.
+      retired: [
+        warning('destination served', text, `posthaste retire ${destination} again, or declare it again`),
+      ],
+      unserved: [problem('destination served', text, serveText(loaded, destination))],
+    }
+    return remedies[state]
   })
 
-const checkOrphans = ({ workers }: OutboxOverview): Finding => {
-  const gone = workers.filter(({ fenced, expiresInMs, lanes }) => lanes > 0 && (fenced || expiresInMs <= 0))
+/** Nobody will ever take those of a destination that is retired, and nobody has to. */
+const checkOrphans = ({ destinations }: OutboxOverview): Finding => {
+  const gone = destinations.flatMap(({ state, leftLanes }) => (state === 'retired' ? [] : leftLanes))
   if (gone.length === 0) return ok('orphan lanes', 'every lane that is taken belongs to a live worker')
-  const lanes = gone.reduce((sum, worker) => sum + worker.lanes, 0)
+  const lanes = gone.reduce((sum, left) => sum + left.lanes, 0)
+  const names = new Set(gone.map(({ worker }) => worker))
   return warning(
     'orphan lanes',
-    `${lanes} lanes belong to ${gone.map(({ name }) => name).join(', ')}, whose lease ran out`,
+    `${lanes} lanes belong to ${[...names].join(', ')}, whose lease ran out`,
     'a live worker takes them when it has watched that lease for as long as it was granted; start one if none lives',
   )
 }
@@ -103,7 +114,7 @@ export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[
   const before = await takeOverview(loaded, null)
   await new Promise((resolve) => setTimeout(resolve, TREND_MS))
   const after = await takeOverview(loaded, before)
-  const served = checkServed(after)
+  const served = checkServed(after, loaded)
   const breakers = checkBreakers(after)
   const dead = checkDead(after)
   const trend = checkTrend(before, after)

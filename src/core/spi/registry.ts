@@ -7,9 +7,10 @@ export interface Registry {
   /**
    * Adds destinations or updates their patterns, and creates their lanes. The registry's version grows only
    * if a destination is new or its patterns changed. A new destination starts now: it hears events stored
-   * from this moment on.
+   * from this moment on. One without patterns hears nothing; its row stays, because the version must never shrink.
+   * With `by` an operator retires what is declared: each that changed leaves an audit row 'retire'.
    */
-  declare(destinations: readonly DestinationDeclaration[]): Promise<RegistryState>
+  declare(destinations: readonly DestinationDeclaration[], by?: OperatorAct): Promise<RegistryState>
   load(): Promise<RegistryState>
   /** Operator's settings that every process picks up. Unknown name → StoreError POSTHASTE_NOT_FOUND. */
   configure(name: string, change: DestinationSettings, by: OperatorAct): Promise<void>

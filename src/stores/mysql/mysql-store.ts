@@ -173,7 +173,7 @@ const queueRole = (database: MysqlDatabase, t: Tables, newId: () => string): Que
 })
 
 const registryRole = (database: MysqlDatabase, t: Tables, newId: () => string): Registry => ({
-  declare: (destinations) => registering.declare(database, t, destinations, newId),
+  declare: (destinations, by) => registering.declare(database, t, destinations, newId, by),
   load: () => registering.load(database, t),
   configure: (name, change, by) => registering.configure(database, t, name, change, by),
   findUnreconciled: (destination, limit) => reconciling.findUnreconciled(database, t, destination, limit),

@@ -150,7 +150,7 @@ const queueRole = (db: PostgresDatabase, t: PostgresTables): QueueStore => ({
 const registryRole = (db: PostgresDatabase, t: PostgresTables): Registry => {
   const unreconciled = new Unreconciled(db, t)
   return {
-    declare: (destinations) => registering.declare(db, t, destinations),
+    declare: (destinations, by) => registering.declare(db, t, destinations, by),
     load: () => registering.load(db, t),
     configure: (name, change, by) => registering.configure(db, t, name, change, by),
     findUnreconciled: (destination, limit) => unreconciled.find(destination, limit),

@@ -174,10 +174,10 @@ const queueRole = (database: SqliteDatabase, t: Tables): QueueStore => ({
 })
 
 const registryRole = (database: SqliteDatabase, t: Tables): Registry => ({
-  async declare(destinations) {
+  async declare(destinations, by) {
     const state = await database.read((c) => registering.load(c, t))
     if (changedDeclarations(state, destinations).length === 0) return state
-    return database.write((c) => registering.declare(c, t, destinations))
+    return database.write((c) => registering.declare(c, t, destinations, by))
   },
   load: () => database.read((c) => registering.load(c, t)),
   configure: (name, change, by) => database.write((c) => registering.configure(c, t, name, change, by)),

@@ -22,6 +22,7 @@ const SCAN_FACTOR = 20
 export const declare = (
   db: MemoryDatabase,
   declarations: readonly DestinationDeclaration[],
+  by?: OperatorAct,
 ): RegistryState => {
   const changed = declarations.filter(({ name, patterns }) => {
     const known = db.registry.get(name)
@@ -38,6 +39,9 @@ export const declare = (
       patternsFrom: Object.freeze(patterns.map(positionOf)),
       version: db.registryVersion,
     })
+    if (by === undefined) continue
+    const target = JSON.stringify({ destination: name })
+    db.audit.push({ atMs: db.now(), actor: by.actor, action: 'retire', reason: by.reason, target, count: 1 })
   }
   for (const { name } of declarations) createLanes(db, name)
   return load(db)

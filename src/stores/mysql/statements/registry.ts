@@ -75,6 +75,7 @@ export const declare = async (
   t: Tables,
   declared: readonly DestinationDeclaration[],
   newId: () => string,
+  by?: OperatorAct,
 ): Promise<RegistryState> => {
   const quick = await load(db, t)
   if (changedDeclarations(quick, declared).length === 0) return quick
@@ -85,7 +86,10 @@ export const declare = async (
     )
     const before = stateOf(await c.rows(LOAD(t)))
     const changed = changedDeclarations(before, declared)
-    for (const declaration of changed) await declareOne(c, t, before, declaration, newId)
+    for (const declaration of changed) {
+      await declareOne(c, t, before, declaration, newId)
+      if (by !== undefined) await writeAudit(c, t, 'retire', { destination: declaration.name }, 1, by)
+    }
     return changed.length === 0 ? before : stateOf(await c.rows(LOAD(t)))
   })
 }

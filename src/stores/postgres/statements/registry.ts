@@ -90,6 +90,7 @@ export const declare = async (
   db: PostgresDatabase,
   t: PostgresTables,
   declared: readonly DestinationDeclaration[],
+  by?: OperatorAct,
 ): Promise<RegistryState> => {
   // Most starts find nothing to do, and then nobody has to wait for the lock.
   const state = await load(db, t)
@@ -105,6 +106,9 @@ export const declare = async (
       const values = [before.version + 1, String(paused ?? false), String(lastSeq)]
       await session.rows(DECLARE(t), [name, textList(patterns), from, ...values])
       await session.rows(ADD_LANES(t), [name])
+      if (by === undefined) continue
+      const { sql, params } = auditStatement(t, 'retire', { destination: name }, 1, by)
+      await session.rows(sql, params)
     }
     return stateOf(await session.rows(LOAD(t)))
   })

@@ -75,6 +75,7 @@ export const declare = (
   c: SqliteConnection,
   t: Tables,
   declared: readonly DestinationDeclaration[],
+  by?: OperatorAct,
 ): RegistryState => {
   const before = load(c, t)
   const changed = changedDeclarations(before, declared)
@@ -85,6 +86,7 @@ export const declare = (
     const texts = [JSON.stringify(patterns), JSON.stringify(from)]
     c.rows(DECLARE(t), [name, ...texts, before.version + 1, Number(paused ?? false), drawn])
     c.rows(ADD_LANES(t), [name, ALL_LANES])
+    if (by !== undefined) writeAudit(c, t, 'retire', { destination: name }, 1, by)
   }
   return changed.length === 0 ? before : load(c, t)
 }

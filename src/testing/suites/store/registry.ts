@@ -153,6 +153,40 @@ export const registryTopic: Topic = {
       )
     },
 
+    'a destination without patterns stays, grows the version, and is recorded when an operator did it':
+      async (t) => {
+        const before = await t.store.registry.declare([
+          { name: 'alpha', patterns: ['*'] },
+          { name: 'beta', patterns: ['*', 'a.*'] },
+        ])
+        assert.deepEqual(await t.store.inspection.audit({ limit: 10 }), [])
+        const none = [{ name: 'beta', patterns: [] }]
+        const state = await t.store.registry.declare(none, OPERATOR)
+        assert.ok(state.version > before.version)
+        const beta = state.destinations.find(({ name }) => name === 'beta')!
+        assert.deepEqual([beta.patterns, beta.patternsFrom, beta.version], [[], [], state.version])
+        assert.deepEqual(await t.store.registry.load(), state)
+        assert.deepEqual(await t.store.registry.declare(none, OPERATOR), state)
+        assert.deepEqual(
+          (await t.store.inspection.audit({ limit: 10 })).map(({ atMs: _, target, ...rest }) => ({
+            ...rest,
+            target: JSON.parse(target) as unknown,
+          })),
+          [{ ...OPERATOR, action: 'retire', target: { destination: 'beta' }, count: 1 }],
+        )
+      },
+
+    'patterns that come again count from the events that there are then': async (t) => {
+      await t.declare('alpha', 'beta')
+      const gone = await t.store.registry.declare([{ name: 'beta', patterns: [] }], OPERATOR)
+      const quiet = await t.publish({ routesVersion: gone.version })
+      const { seq } = await t.readOne(quiet)
+      const back = await t.store.registry.declare([{ name: 'beta', patterns: ['*'] }])
+      assert.ok(back.version > gone.version)
+      const beta = back.destinations.find(({ name }) => name === 'beta')!
+      assert.ok(beta.patternsFrom[0]! >= seq, 'it would hear what was published while it was gone')
+    },
+
     'events that an older publisher routed after the start are found, others are not': async (t) => {
       const old = await t.store.registry.declare([{ name: 'alpha', patterns: ['*'] }])
       await t.publish({ routesVersion: old.version })
