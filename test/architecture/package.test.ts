@@ -51,7 +51,7 @@ describe('the manifest', () => {
   it('refuses a dependency, a range, and an install script', () => {
     const violations = checkManifest({
       dependencies: { left: '1.0.0' },
-      devDependencies: { zod: '^4.0.0' },
+      devDependencies: { zod: '^4.0.0', 'zod-3': 'npm:zod@3.25.0' },
       scripts: { postinstall: 'node x.js' },
     })
     expect(violations).toEqual([

@@ -1,3 +1,4 @@
+import { parseDuration } from '../../config/duration.ts'
 import { paceOf } from '../bulk.ts'
 import type { Command } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -119,7 +120,12 @@ const moment = (session: Session, flag: string): Date | undefined => {
   const at = /^\d{4}-/.test(text) ? Date.parse(text) : Number.NaN
   if (!Number.isNaN(at)) return new Date(at)
   if (/^\d{4}-/.test(text)) session.refuse(`--${flag} is no time: "${text}"; write 2026-11-01T12:00:00Z`)
-  return new Date(Date.now() - (durationFlag(session, flag) ?? 0))
+  const ms =
+    parseDuration(text) ??
+    session.refuse(
+      `--${flag} must be a time such as 2026-11-01T12:00:00Z, or how long ago, such as 30d; not "${text}"`,
+    )
+  return new Date(Date.now() - ms)
 }
 
 export const backfill: Command = {

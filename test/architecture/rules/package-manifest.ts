@@ -38,7 +38,8 @@ export const checkExports = (manifest: Manifest, entries: Readonly<Record<string
 }
 
 const AT_INSTALL = ['preinstall', 'install', 'postinstall', 'prepare']
-const EXACT = /^\d+\.\d+\.\d+(-[\w.]+)?$/
+/** Also under a name of our own, beside another version of the same package. */
+const EXACT = /^(npm:[\w./@-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/
 
 export const checkManifest = (manifest: Manifest): Violation[] => [
   ...Object.keys(manifest.dependencies ?? {}).map(
