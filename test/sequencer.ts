@@ -39,6 +39,9 @@ const LONG = [
   'test/cli/newcomer.test.ts',
 ]
 
+/** Files of this project share processes, as long as nobody else comes in between. */
+const TOGETHER = 'unit'
+
 /** As many files of a project as take any time; those after them fill the gaps at the end. */
 const WEIGHTY = 80
 
@@ -55,8 +58,11 @@ export class MixedSequencer extends BaseSequencer {
       projects.set(name, [...(projects.get(name) ?? []), spec])
     }
     // All at the same pace, so that those who wait run beside those who compute.
-    const placed = [...projects.values()].flatMap((specs) =>
-      specs.map((spec, index) => ({ spec, share: index / Math.min(specs.length, WEIGHTY) })),
+    const placed = [...projects].flatMap(([name, specs]) =>
+      specs.map((spec, index) => ({
+        spec,
+        share: name === TOGETHER ? 0 : index / Math.min(specs.length, WEIGHTY),
+      })),
     )
     return placed.sort((a, b) => a.share - b.share).map(({ spec }) => spec)
   }

@@ -14,7 +14,7 @@ const SHOWN_BY: Readonly<Record<string, number>> = {
   'reconciler-hasty': 46,
   'reconciler-digs': 17,
   'fenced-suspects': 125,
-  'retire-frees-lanes': 166,
+  'retire-frees-lanes': 255,
   'suspects-not-counted': 29,
   'no-fence': 27,
   'no-token': 18,

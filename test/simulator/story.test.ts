@@ -8,7 +8,8 @@ import { createPlan, FAULTS } from '../../simulator/plan.ts'
 import { runPlan, runSeed } from '../../simulator/run.ts'
 import { shrink } from '../../simulator/shrink.ts'
 
-const SEED = 1
+/** Its story is told soon. */
+const SEED = 13
 const defect = findDefect('no-sweep') ?? null
 
 interface Ended {
@@ -55,7 +56,7 @@ describe('the story of a violation', () => {
   })
 
   it('is printed with the seed and a command that shows the same again', { timeout: 120_000 }, async () => {
-    const first = await simulate('--seeds', '3', '--defect', 'no-sweep')
+    const first = await simulate('--from', String(SEED), '--seeds', '1', '--defect', 'no-sweep')
     expect(first.code).toBe(1)
     expect(first.text).toMatch(/seed \d+ violates 4 order/)
     const [, words = ''] = /replay it with: npm run simulate -- (.+)/.exec(first.text) ?? []
