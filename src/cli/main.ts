@@ -33,6 +33,9 @@ const helpFor = (args: readonly string[]): string | null => {
   throw unknownCommand(words, COMMANDS)
 }
 
+const tell = (help: string, isJson: boolean): void =>
+  void stdout.write(isJson ? `${jsonText({ ok: true, text: help.trimEnd() })}\n` : help)
+
 const fail = (error: unknown, isJson: boolean): number => {
   const { exitCode, code, message, hint } = describeFailure(error)
   const colour = painter(wantsColour(stderr, process.env, process.argv.includes('--no-color')))
@@ -67,12 +70,12 @@ const main = async (args: readonly string[]): Promise<number> => {
   try {
     const help = helpFor(args)
     if (help !== null) {
-      stdout.write(args.includes('--json') ? `${jsonText({ ok: true, text: help.trimEnd() })}\n` : help)
+      tell(help, args.includes('--json'))
       return EXIT.ok
     }
     const parsed = parse(args, COMMANDS)
     if (parsed.values.help === true) {
-      stdout.write(commandHelp(parsed.command, paint))
+      tell(commandHelp(parsed.command, paint), parsed.values.json === true)
       return EXIT.ok
     }
     return await runCommand(parsed)

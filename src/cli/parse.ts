@@ -40,7 +40,8 @@ export const findCommand = (
 
 /** `; did you mean …?`, for two words as for one. */
 export const unknownCommand = (said: readonly string[], commands: readonly Command[]): UsageError => {
-  const words = said.filter((word) => !word.startsWith('-'))
+  const flag = said.findIndex((word) => word.startsWith('-'))
+  const words = flag < 0 ? said : said.slice(0, flag)
   if (words.length === 0) return new UsageError('name a command')
   const names = commands.flatMap(namesOf)
   const family = names.filter((name) => name.startsWith(`${words[0]} `))

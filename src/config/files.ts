@@ -48,15 +48,17 @@ const fail = (path: string, error: unknown): never => {
 }
 
 const OURS = fileURLToPath(import.meta.url)
-const FRAME = /(?:file:\/\/)?(\/[^\s()]+?):(\d+):\d+\)?$/
+/** Frames of Node itself, such as node:internal/modules/esm/resolve, are none of the user's. */
+const FRAME = /^\s+at (?:.* \(|async )?((?:file:\/\/)?\/.*):(\d+):\d+\)?$/
 
 /** Where it was thrown, if that is a file of the user's; the name of the file itself need not be said again. */
 const placeOf = (error: unknown, path: string): string => {
   const { stack } = error as { readonly stack?: unknown }
   if (typeof stack !== 'string') return ''
   for (const line of stack.split('\n')) {
-    const [, file, number] = /^\s+at /.test(line) ? (FRAME.exec(line) ?? []) : []
-    if (file === undefined) continue
+    const [, said, number] = FRAME.exec(line) ?? []
+    if (said === undefined) continue
+    const file = said.startsWith('file:') ? fileURLToPath(said) : said
     // From here on it is who loads, not what is loaded.
     if (file === OURS) break
     if (file.includes('/node_modules/')) continue

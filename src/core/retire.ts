@@ -33,6 +33,8 @@ export const retire = async (
   await refuseWhileServed(store, name)
   if (act.dryRun === true) return { discarded: await countLeft(store, name) }
   await store.registry.declare([{ name, patterns: [] }], by)
+  // One that was starting did not count yet. It brings the destination back, and what waits for it is its to send.
+  await refuseWhileServed(store, name)
   let discarded = 0
   let chosen = ROUND
   while (chosen >= ROUND && act.signal?.aborted !== true) {

@@ -215,6 +215,9 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     const missing = await folder.run(['status'])
     expect(missing.stderr).toContain("Cannot find module 'nowhere'")
     expect(missing.stderr).not.toContain('Require stack')
+    expect(missing.stderr).toMatch(/more\.mjs, line 2\)/)
+    folder.write('more.mjs', "import 'nowhere'")
+    expect((await folder.run(['status'])).stderr).not.toMatch(/line \d+\)/)
   })
 
   it('is turned off by its subscription', async () => {

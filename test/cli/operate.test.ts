@@ -210,7 +210,8 @@ describe('the commands', { timeout: 240_000 }, () => {
       }
     }
     const gone = await worker(first)
-    for (const name of ['audit', 'mailer']) await shop.run(['pause', name])
+    // Who reads for audit routes the event, and looks at the pauses before that.
+    await shop.run(['pause', 'mailer'])
     const [id = ''] = await shop.publish(1)
     const why = async () => (await shop.run(['why', id])).stdout
     while ((await why()).includes('did not know the destinations')) {}

@@ -1,6 +1,6 @@
 /** A destination that goes: while it is registered it collects deliveries, and an operator ends that. */
 import { describe, expect, it } from 'vitest'
-import { failingDestination, recordingDestination } from '../../src/testing/index.ts'
+import { createTestOutbox, failingDestination, recordingDestination } from '../../src/testing/index.ts'
 import { KINDS, publishOne, World } from './world.ts'
 
 const event = (more: object = {}) => ({ type: 'order.placed', payload: {}, ...more })
@@ -135,5 +135,30 @@ describe.each(KINDS)('a destination that is retired on %s', (kind) => {
     await back.operator.cleanup()
     await back.flush()
     expect(search.accepted.map(({ event: { id: heard } }) => heard)).toEqual([id])
+  })
+})
+
+describe('a destination that is retired while a process serves it, which was starting or seemed to be gone', () => {
+  const search = { to: recordingDestination(), events: ['order.*'] }
+  const gone = [{ name: 'search', patterns: [] }]
+
+  it('is brought back by that process', async () => {
+    await using t = createTestOutbox({ destinations: { search } })
+    await t.outbox.start()
+    await t.store.registry.declare(gone)
+    await t.advance(20_000)
+    expect((await t.outbox.inspect.destinations()).map(({ patterns }) => patterns)).toEqual([['order.*']])
+  })
+
+  it('is not brought back by one that leaves it to others', async () => {
+    await using t = createTestOutbox({
+      destinations: { search, broker: { to: recordingDestination(), events: ['*'] } },
+      serve: ['broker'],
+    })
+    await t.outbox.start()
+    await t.store.registry.declare(gone)
+    await t.advance(20_000)
+    const { patterns } = (await t.outbox.inspect.destinations()).find(({ name }) => name === 'search') ?? {}
+    expect(patterns).toEqual([])
   })
 })

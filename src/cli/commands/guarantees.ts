@@ -25,7 +25,7 @@ const promisesOf = ({ host }: LoadedOutbox, destination: ResolvedDestination): r
     'Stored with your data or not at all; never sent before its commit is confirmed.',
     `At least once: ${attemptsText(retry.maxAttempts)}, then dead and visible. ${
       to === null
-        ? 'A listener that throws OutageError, because what it needs is away, spends no attempt; with any other error it does.'
+        ? 'A listener that throws OutageError, because what it needs is away, spends no attempt; with an ordinary error it does.'
         : 'An outage of the place spends no attempts.'
     }`,
     to === null

@@ -71,8 +71,8 @@ const asker = (session: Session): { readonly ask: Ask; readonly close: () => voi
 const URLS: Readonly<Record<string, string>> = {
   sqlite: 'sqlite::memory:',
   postgres: 'postgres://localhost/app',
-  mysql: 'mysql://localhost/app',
-  mariadb: 'mariadb://localhost/app',
+  mysql: 'mysql://root@localhost/app',
+  mariadb: 'mariadb://root@localhost/app',
 }
 
 const planFrom = async (session: Session, folder: string): Promise<Plan> => {

@@ -75,7 +75,7 @@ export const overviewLines = (
   width: number | null,
 ): readonly string[] => {
   const lines = [`${paint('bold', clean(name))} ${paint('dim', `(${store})`)}`]
-  if (destinations.length === 0) lines.push('  no destination was ever declared: start a worker once')
+  if (destinations.length === 0) lines.push('  no destination is declared: start a worker once')
   else lines.push(...tableLines(destinations, COLUMNS, paint, width))
   lines.push('')
   const alive = workers.filter(({ fenced }) => !fenced)

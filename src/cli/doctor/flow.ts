@@ -103,7 +103,8 @@ const checkTrend = (before: OutboxOverview, after: OutboxOverview): readonly Fin
     const { destination, oldestLagMs, state } = now
     const then = before.destinations.find((one) => one.destination === destination)
     const growth = then === undefined ? 0 : waiting(now) - waiting(then)
-    if (oldestLagMs === null || oldestLagMs < LAG_MS || state !== 'serving') return []
+    if (oldestLagMs === null || oldestLagMs < LAG_MS) return []
+    if (state !== 'serving' && state !== 'taking over') return []
     const text = `"${destination}" lags ${formatDuration(oldestLagMs)}, ${waitingText(waiting(now))}, and the backlog ${growth > 0 ? 'grows' : 'does not grow'}`
     const remedy =
       'add workers or concurrency, or look at posthaste dead list and the log of its worker: the place may be unreachable'

@@ -71,7 +71,9 @@ export const findLeft = async (
     paused.push(...waiting.filter((name) => stopped.includes(name)))
     if (waiting.every((name) => stopped.includes(name))) continue
     const workers = await outbox.inspect.workers()
-    const serves = ({ destinations: theirs }: WorkerView) => served.some((name) => theirs.includes(name))
+    // What is not routed yet waits for any of them.
+    const among = waiting.includes(UNROUTED) ? served : waiting
+    const serves = ({ destinations: theirs }: WorkerView) => among.some((name) => theirs.includes(name))
     owners.push(...workers.filter((worker) => !worker.fenced && worker.lanes > 0 && serves(worker)))
   }
   return { owners, paused }

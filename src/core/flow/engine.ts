@@ -115,7 +115,7 @@ export class Engine implements HotIntake {
         isBusy: (destination, lane) => this.#flows.get(destination)?.isBusy(lane) ?? false,
         isUnderWay: (destination, lane) => this.#flows.get(destination)?.isUnderWay(lane) ?? false,
         openBreakers: () => this.#openBreakers(),
-        renewed: () => void this.#routes.refresh(store.registry),
+        renewed: () => void this.#routes.refreshServed(store.registry, (name) => this.#flows.has(name)),
       },
     )
     this.#expander = new Expander({
@@ -147,7 +147,8 @@ export class Engine implements HotIntake {
 
   /** Nobody else has a lane of any destination, so nobody else has to be told of anything. */
   servesAll(): boolean {
-    return this.#routes.registered.every(({ name }) => this.#lanes.count(name) === LANES)
+    const heard = this.#routes.registered.filter(({ patterns }) => patterns.length > 0)
+    return heard.every(({ name }) => this.#lanes.count(name) === LANES)
   }
 
   #openBreakers(): readonly OpenBreaker[] {

@@ -8,6 +8,8 @@ import type { Logger, RegisteredDestination, Registry, RegistryState } from '../
 export interface OwnDestination {
   readonly name: string
   readonly patterns: readonly string[]
+  /** How it begins where nobody knows it yet. */
+  readonly paused?: boolean
 }
 
 export class Routes {
@@ -59,6 +61,35 @@ export class Routes {
       return null
     })
     return this.#next
+  }
+
+  /**
+   * Whoever serves a destination that was retired meanwhile, while it was starting or seemed to be gone, brings it back:
+   * otherwise it would serve what nobody is told of.
+   */
+  async refreshServed(registry: Registry, isServed: (name: string) => boolean): Promise<void> {
+    const state = await this.refresh(registry)
+    const deaf = new Set(
+      state?.destinations.filter(({ patterns }) => patterns.length === 0).map(({ name }) => name),
+    )
+    const again = this.#own
+      .filter(({ name }) => deaf.has(name) && isServed(name))
+      .map(({ name, patterns, paused = false }) => ({ name, patterns, paused }))
+    if (again.length === 0) return
+    const destinations = again.map(({ name }) => name)
+    this.#logger.log('warn', 'destinations that this process serves were retired; they are declared again', {
+      destinations,
+    })
+    await this.learn(() => registry.declare(again)).catch((error: unknown) =>
+      this.#logger.log(
+        'warn',
+        'retired destinations could not be declared again; tried at the next renewal',
+        {
+          destinations,
+          error: String(error),
+        },
+      ),
+    )
   }
 
   /**
