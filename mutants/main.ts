@@ -165,6 +165,7 @@ const run = async ({ only, list, jobs, json }: OptionValues<typeof SPEC>): Promi
   if (!given.list) return await hunt(given)
   const width = Math.max(...given.mutants.map(({ name }) => name.length))
   for (const { name, breaks } of given.mutants) say(`${name.padEnd(width)}  ${breaks}`)
+  if (json) say(JSON.stringify({ total: given.mutants.length, mutants: given.mutants }))
   return 0
 }
 

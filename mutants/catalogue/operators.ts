@@ -2,6 +2,7 @@
 import type { Mutant } from '../mutant.ts'
 
 const BACKFILL = 'src/core/backfill.ts'
+const RETIRE_TEST = 'test/journeys/retire.test.ts'
 const BACKFILL_TEST = 'test/journeys/backfill.test.ts'
 const TUNING_TEST = 'test/journeys/tuning.test.ts'
 
@@ -29,6 +30,30 @@ export const OPERATORS: readonly Mutant[] = [
     replace: 'if (waitMs < 0) await pauseFor(runtime, waitMs, signal)',
     breaks: 'a back-fill keeps its pace',
     hunters: [BACKFILL_TEST],
+  },
+  {
+    name: 'served-destination-retired',
+    file: 'src/core/retire.ts',
+    find: 'isAlive(worker) && worker.destinations.includes(name)',
+    replace: '!isAlive(worker) && worker.destinations.includes(name)',
+    breaks: 'what a live process serves is not retired',
+    hunters: [RETIRE_TEST],
+  },
+  {
+    name: 'retired-destination-stays-deaf',
+    file: 'src/core/flow/routes.ts',
+    find: 'deaf.has(name) && isServed(name)',
+    replace: 'deaf.has(name) && !isServed(name)',
+    breaks: 'whoever serves a destination that was retired meanwhile brings it back',
+    hunters: [RETIRE_TEST],
+  },
+  {
+    name: 'retired-destination-goes-on-collecting',
+    file: 'src/core/retire.ts',
+    find: 'await store.registry.declare([{ name, patterns: [] }], by)',
+    replace: '',
+    breaks: 'a destination that was retired hears nothing any more',
+    hunters: [RETIRE_TEST],
   },
   {
     name: 'steps-choose-anew',

@@ -4,6 +4,7 @@
  * that. An event for which the destination has any delivery is left alone, so whatever was interrupted is simply begun again.
  */
 import { refuse } from './check-options.ts'
+import { findRegistered } from './destinations.ts'
 import { ERROR_CODES, OutboxError } from './errors.ts'
 import { laneOf } from './model/lane.ts'
 import { shown } from './model/shown.ts'
@@ -109,7 +110,7 @@ export const backfill = async (
   act: OperatorAct,
 ): Promise<Backfilled> => {
   const { registry } = parts.store
-  const before = await find(registry, name)
+  const before = await findRegistered(registry, name)
   if (before.patterns.length === 0) {
     throw new OutboxError(
       ERROR_CODES.conflict,
@@ -119,7 +120,7 @@ export const backfill = async (
   }
   const scope = await scopeOf(registry, before, given)
   const walked = await new Walk(parts, scope, given, act).run()
-  const after = await find(registry, name)
+  const after = await findRegistered(registry, name)
   const warnings = [...walked.warnings]
   if (walked.added > 0 && !(before.paused && after.paused)) {
     warnings.push(
@@ -128,18 +129,6 @@ export const backfill = async (
     )
   }
   return { ...walked, warnings }
-}
-
-const find = async (registry: Registry, name: string): Promise<RegisteredDestination> => {
-  const { destinations } = await registry.load()
-  const found = destinations.find((destination) => destination.name === name)
-  if (found !== undefined) return found
-  const known = destinations.map((destination) => destination.name).join(', ') || 'none'
-  throw new OutboxError(
-    ERROR_CODES.notFound,
-    `there is no destination "${name}"; registered are: ${known}. Start a process that declares it first`,
-    { destination: name },
-  )
 }
 
 const overlap = (a: Pattern, b: Pattern): boolean => covers(a, b) || covers(b, a)

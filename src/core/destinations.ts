@@ -7,6 +7,7 @@ import { ERROR_CODES, OutboxError } from './errors.ts'
 import { type Listener, type ListenerPattern, ListenerRegistry } from './listeners.ts'
 import { patternText, type ResolvedDestination, type ResolvedOptions, resolveDestination } from './options.ts'
 import { compilePattern, matches } from './policy/routing.ts'
+import type { RegisteredDestination, Registry } from './spi/index.ts'
 
 /** The destination of listeners that were registered without naming one. */
 export const LOCAL = 'local'
@@ -130,4 +131,17 @@ export class Destinations {
       { destination: name, pattern },
     )
   }
+}
+
+/** One that some process declared once, whether this one does or not. */
+export const findRegistered = async (registry: Registry, name: string): Promise<RegisteredDestination> => {
+  const { destinations } = await registry.load()
+  const found = destinations.find((destination) => destination.name === name)
+  if (found !== undefined) return found
+  const known = destinations.map((destination) => destination.name).join(', ') || 'none'
+  throw new OutboxError(
+    ERROR_CODES.notFound,
+    `there is no destination "${name}"; registered are: ${known}. A process that declares it registers it when it starts`,
+    { destination: name },
+  )
 }

@@ -4,6 +4,7 @@
  * shrink. Processes whose routes are older add deliveries until they renew; running it again gives those up, too.
  */
 import { type BulkAct, inSteps } from './bulk.ts'
+import { findRegistered } from './destinations.ts'
 import { ERROR_CODES, OutboxError } from './errors.ts'
 import { isAlive } from './inspection.ts'
 import type { OperatorAct, Runtime, Store } from './spi/index.ts'
@@ -11,6 +12,8 @@ import type { OperatorAct, Runtime, Store } from './spi/index.ts'
 export interface Retired {
   /** Deliveries that were given up; with `dryRun`, how many it would be. */
   readonly discarded: number
+  /** Deliveries that are still there: stopped before them, being sent at this moment, or added meanwhile; run it again for them. */
+  readonly left: number
 }
 
 interface RetireParts {
@@ -29,9 +32,9 @@ export const retire = async (
   by: OperatorAct,
 ): Promise<Retired> => {
   const { store } = parts
-  await requireRegistered(store, name)
+  await findRegistered(store.registry, name)
   await refuseWhileServed(store, name)
-  if (act.dryRun === true) return { discarded: await countLeft(store, name) }
+  if (act.dryRun === true) return { discarded: await countLeft(store, name), left: 0 }
   await store.registry.declare([{ name, patterns: [] }], by)
   // One that was starting did not count yet. It brings the destination back, and what waits for it is its to send.
   await refuseWhileServed(store, name)
@@ -49,16 +52,7 @@ export const retire = async (
     // Others may have been faster with all of them.
     if (count === 0) break
   }
-  return { discarded }
-}
-
-const requireRegistered = async (store: Store, name: string): Promise<void> => {
-  const { destinations } = await store.registry.load()
-  if (destinations.some((destination) => destination.name === name)) return
-  const known = destinations.map((destination) => destination.name).join(', ') || 'none'
-  throw new OutboxError(ERROR_CODES.notFound, `there is no destination "${name}"; registered are: ${known}`, {
-    destination: name,
-  })
+  return { discarded, left: await countLeft(store, name) }
 }
 
 /** It would go on sending, and routes by what it declares itself. */

@@ -37,6 +37,7 @@ describe('a destination that goes', { timeout: 240_000 }, () => {
       dryRun: true,
       matched: 3,
       discarded: 0,
+      left: 3,
     })
     const retired = await shop.run(['retire', 'mailer', '--reason', 'no more mails'])
     expect(retired).toMatchObject({ code: 0, stdout: 'mailer of shop is retired; 3 deliveries discarded\n' })
@@ -44,6 +45,7 @@ describe('a destination that goes', { timeout: 240_000 }, () => {
     expect((await shop.run(['retire', 'mailer', '--reason', 'again', '--json'])).json).toMatchObject({
       matched: 0,
       discarded: 0,
+      left: 0,
     })
 
     const [after = ''] = await shop.publish(1)

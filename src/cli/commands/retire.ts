@@ -46,22 +46,29 @@ export const retire: Command = {
     const told = { outbox: name, destination, dryRun, matched }
     if (dryRun) {
       session.say(clean(`would retire ${destination} of ${name} and discard ${deliveriesText(matched)}`))
-      return { json: { ...told, discarded: 0 } }
+      return { json: { ...told, discarded: 0, left: matched } }
     }
     const { signal } = session
     const progress = session.progress('discarded')
-    const { discarded } = await operator
+    const { discarded, left } = await operator
       .retire(destination, {
         ...session.act(),
         signal,
         onProgress: ({ done, total }) => progress.update(done, total),
       })
       .finally(() => progress.end())
-    if (signal.aborted && discarded < matched)
-      throw new Interrupted(`stopped: ${deliveriesText(discarded)} discarded; run it again to go on`)
+    if (signal.aborted && left > 0)
+      throw new Interrupted(
+        clean(`${destination} hears nothing any more, but this was stopped: `) +
+          `${deliveriesText(discarded)} discarded, ${left} left; run it again to go on`,
+      )
     session.say(
       `${clean(`${destination} of ${name}`)} is ${session.paint('yellow', 'retired')}; ${deliveriesText(discarded)} discarded`,
     )
-    return { json: { ...told, discarded } }
+    if (left > 0)
+      session.note(
+        `${deliveriesText(left)} were being sent at that moment, or were stored meanwhile; run it again for them`,
+      )
+    return { json: { ...told, discarded, left } }
   },
 }
