@@ -94,6 +94,7 @@ export const runBulk = async (
   if (signal.aborted && changed < matched)
     throw new Interrupted(
       `stopped: ${deliveriesText(changed)} ${word}, ${deliveriesText(matched - changed)} not touched; run it again to go on`,
+      { dryRun: false, matched, [word]: changed },
     )
   session.say(session.paint('green', `${deliveriesText(changed)} ${word}`))
   return { json: { dryRun: false, matched, [word]: changed } }

@@ -12,12 +12,17 @@ export interface Failure {
   readonly message: string
   /** What to do next, where there is more to say than the message does. */
   readonly hint: string | null
+  /** For --json: how far it came. */
+  readonly told?: Readonly<Record<string, unknown>>
 }
 
 /** Ctrl-C, noticed at a point where nothing is half done. */
 export class Interrupted extends Error {
-  constructor(message = 'stopped') {
+  readonly told: Readonly<Record<string, unknown>>
+
+  constructor(message: string, told: Readonly<Record<string, unknown>> = {}) {
     super(message)
+    this.told = told
   }
 }
 
@@ -46,7 +51,13 @@ export const describeFailure = (error: unknown): Failure => {
     return { exitCode: EXIT.usage, code: 'USAGE', message: clean(error.message), hint }
   }
   if (error instanceof Interrupted)
-    return { exitCode: EXIT.interrupted, code: 'INTERRUPTED', message: clean(error.message), hint: null }
+    return {
+      exitCode: EXIT.interrupted,
+      code: 'INTERRUPTED',
+      message: clean(error.message),
+      hint: null,
+      told: error.told,
+    }
   const code = String((error as { readonly code?: unknown } | null)?.code ?? 'UNEXPECTED')
   const message = error instanceof Error ? `${error.message}${causeOf(error)}` : String(error)
   return {

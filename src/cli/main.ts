@@ -37,11 +37,11 @@ const tell = (help: string, isJson: boolean): void =>
   void stdout.write(isJson ? `${jsonText({ ok: true, text: help.trimEnd() })}\n` : help)
 
 const fail = (error: unknown, isJson: boolean): number => {
-  const { exitCode, code, message, hint } = describeFailure(error)
+  const { exitCode, code, message, hint, told } = describeFailure(error)
   const colour = painter(wantsColour(stderr, process.env, process.argv.includes('--no-color')))
   stderr.write(`${colour('red', 'posthaste:')} ${message}\n`)
   if (hint !== null) stderr.write(`${colour('dim', hint)}\n`)
-  if (isJson) stdout.write(`${jsonText({ ok: false, error: { code, message, exitCode } })}\n`)
+  if (isJson) stdout.write(`${jsonText({ ok: false, ...told, error: { code, message, exitCode } })}\n`)
   return exitCode
 }
 

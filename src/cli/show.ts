@@ -125,11 +125,15 @@ const sayEvent = (session: Session, detail: EventStory, withPayload: boolean): v
     for (const line of cleanLines(payloadText(detail))) session.say(line)
   }
   session.say()
+  const stateText = ({ status, destination, run }: DeliveryView): string => {
+    const next = deliveries.find((other) => other.destination === destination && other.run === run + 1)
+    return status === 'discarded' && next !== undefined ? `discarded for run ${next.run}` : status
+  }
   session.table(deliveries, [
     { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan' },
     { title: 'destination', text: ({ destination }) => destination },
     { title: 'run', text: ({ run }) => String(run), align: 'right' },
-    { title: 'state', text: ({ status }) => status, colour: ({ status }) => STATUS_COLOURS[status] },
+    { title: 'state', text: stateText, colour: ({ status }) => STATUS_COLOURS[status] },
     { title: 'attempts', text: ({ attempts: made }) => String(made), align: 'right' },
     {
       title: 'when',

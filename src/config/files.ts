@@ -1,4 +1,5 @@
 /** Finds the configuration file and reads it: code by Node itself or by tsx, JSON, and TOML by smol-toml. */
+import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { extname, join, resolve } from 'node:path'
@@ -41,10 +42,13 @@ const fail = (path: string, error: unknown): never => {
   // Node lists on further lines who asked for a module that is missing.
   const [first = ''] = said.split('\nRequire stack:')
   const reason = code === undefined || first.includes(code) ? first : `${code}: ${first}`
-  throw new ConfigError(`${path} could not be loaded: ${reason}${placeOf(error, path)}`, {
-    file: path,
-    cause: error,
-  })
+  throw new ConfigError(
+    `${path} could not be loaded: ${reason}${placeOf(error, path) || mistakeIn(error, path)}`,
+    {
+      file: path,
+      cause: error,
+    },
+  )
 }
 
 const OURS = fileURLToPath(import.meta.url)
@@ -65,6 +69,18 @@ const placeOf = (error: unknown, path: string): string => {
     return file === path ? ` (line ${number})` : ` (${file}, line ${number})`
   }
   return ''
+}
+
+/** Node tells the line of a mistake in the syntax only when it prints it. Nothing of the file is run. */
+const mistakeIn = (error: unknown, path: string): string => {
+  if (!(error instanceof SyntaxError) || TYPESCRIPT.has(extname(path))) return ''
+  const { stderr, status } = spawnSync(process.execPath, ['--check', path], {
+    encoding: 'utf8',
+    timeout: 10_000,
+  })
+  if (status === 0) return ' (in a file that it imports)'
+  const [, line] = /:(\d+)$/.exec(stderr.split('\n', 1)[0] ?? '') ?? []
+  return line === undefined ? '' : ` (line ${line})`
 }
 
 let registered = false

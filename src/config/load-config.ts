@@ -203,7 +203,9 @@ const makeOutbox = async ({ name, section }: Entry, around: Surroundings): Promi
     )
   }
   const { schema, prefix, layout, period } = { ...section, ...definedOf(around.options) } as StorePlace
-  return [await outboxAt(address.value, { schema, prefix, layout, period } as StorePlace), address]
+  const place = { schema, prefix, layout, period } as StorePlace
+  const what = address.from === around.where ? `${key}.url (${around.where})` : address.from
+  return [await outboxAt(address.value, place, what), address]
 }
 
 const definedOf = ({ schema, prefix, layout, period }: StorePlace): StorePlace =>

@@ -14,11 +14,12 @@ export interface StorePlace {
 const said = (place: StorePlace): StorePlace =>
   Object.fromEntries(Object.entries(place).filter(([, value]) => value !== undefined))
 
-/** `onStatement` hears every text that is sent. */
+/** `onStatement` hears every text that is sent; `what` is the address in errors, because it may have a password in it. */
 export const storeAt = async (
   url: string,
   place: StorePlace,
   onStatement?: (sql: string) => void,
+  what = 'the address of the database',
 ): Promise<Store> => {
   const heard = onStatement === undefined ? {} : { onStatement }
   const scheme = /^([a-z0-9]+):/i.exec(url)?.[1]?.toLowerCase()
@@ -45,12 +46,11 @@ export const storeAt = async (
       }) as Store
     }
     default:
-      throw new ConfigError(
-        'the address of the database must begin with postgres://, mysql://, mariadb:// or sqlite:',
-        { key: 'url' },
-      )
+      throw new ConfigError(`${what} must begin with postgres://, mysql://, mariadb:// or sqlite:`, {
+        key: 'url',
+      })
   }
 }
 
-export const outboxAt = async (url: string, place: StorePlace): Promise<Outbox<unknown>> =>
-  createOutbox({ store: await storeAt(url, place) }) as unknown as Outbox<unknown>
+export const outboxAt = async (url: string, place: StorePlace, what?: string): Promise<Outbox<unknown>> =>
+  createOutbox({ store: await storeAt(url, place, undefined, what) }) as unknown as Outbox<unknown>

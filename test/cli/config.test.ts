@@ -145,6 +145,8 @@ module = "./shop.mjs"`,
     const { json } = await createFolder().run(['config', '--json'], { env })
     expect(json.outboxes[0].database).toEqual({ url: 'sqlite:b.db', from: 'OUTBOX_DB_URL' })
     expect(json.unknownVariables).toEqual(['POSTHASTE_POL_INTERVAL'])
+    const worker = await (await createShop()).run(['worker', '--once'], { env })
+    expect(worker).toMatchObject({ code: 0, stderr: expect.stringContaining('["POSTHASTE_POL_INTERVAL"]') })
   })
 })
 
@@ -183,7 +185,8 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     ],
     [{ outboxes: { shop: { module: './none.mjs' } } }, 'none.mjs could not be loaded'],
     [{ outboxes: { shop: {} } }, 'outboxes.shop has neither outbox, module nor url'],
-    [{ outboxes: { shop: { url: 'oracle://x' } } }, 'must begin with postgres://'],
+    [{ outboxes: { shop: { url: 'oracle://x' } } }, 'posthaste.config.json) must begin with postgres://'],
+    [{ outboxes: { shop: { url: 'ada:secret@h' } } }, 'outboxes.shop.url ('],
     [{ outboxes, worker: { workers: 0 } }, 'workers must be a whole number from 1 to 100, not 0'],
   ])('%j is refused', async (config, message) => {
     const folder = withFile('posthaste.config.json', JSON.stringify(config))
@@ -218,6 +221,15 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     expect(missing.stderr).toMatch(/more\.mjs, line 2\)/)
     folder.write('more.mjs', "import 'nowhere'")
     expect((await folder.run(['status'])).stderr).not.toMatch(/line \d+\)/)
+  })
+
+  it('says where a mistake in the syntax is', async () => {
+    const folder = withFile('posthaste.config.mjs', "import './more.mjs'\nexport default {")
+    const own = await folder.run(['status'])
+    expect(own.stderr).toMatch(/config\.mjs could not be loaded: Unexpected end of input \(line 2\)\n/)
+    folder.write('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
+    folder.write('more.mjs', 'export {')
+    expect((await folder.run(['status'])).stderr).toContain('(in a file that it imports)')
   })
 
   it('is turned off by its subscription', async () => {

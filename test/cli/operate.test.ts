@@ -290,6 +290,7 @@ describe('the commands', { timeout: 240_000 }, () => {
       { run: 1, status: 'discarded' },
       { run: 2, status: 'pending' },
     ])
+    expect((await shop.run(['events', 'show', id])).stdout).toContain('discarded for run 2')
     const tried = await shop.run(['consume-one', '--destinations', 'mailer'])
     expect(tried.code).toBe(1)
     expect(tried.stdout).toContain(`event ${why.json.eventId}, to mailer`)
@@ -323,6 +324,7 @@ describe('the commands', { timeout: 240_000 }, () => {
     const [, redriven, left] =
       /stopped: (\d) deliver\w+ redriven, (\d) deliver\w+ not touched/.exec(stderr) ?? []
     expect(Number(redriven) + Number(left)).toBe(6)
+    expect(json).toMatchObject({ matched: 6, redriven: Number(redriven) })
     const runs = async (): Promise<readonly string[]> => {
       const { deliveries } = (await shop.run(['events', 'list', '--destination', 'mailer', '--json'])).json
       return deliveries.map(({ run, status }: { run: number; status: string }) => `${run} ${status}`).sort()

@@ -202,6 +202,13 @@ const dryRun = async (
       : []),
   ]
   for (const reason of stops) session.say(session.paint('yellow', `the move would stop ${reason}`))
+  if (refused.length > 0 && session.isOn('skip-invalid'))
+    session.say(
+      session.paint(
+        'yellow',
+        `${count(refused.length, 'row')} would stay behind, and the move would end with exit code 1`,
+      ),
+    )
   const isReady = stops.length === 0
   return {
     exitCode: isReady ? EXIT.ok : EXIT.failed,

@@ -61,6 +61,7 @@ export const retire: Command = {
       throw new Interrupted(
         clean(`${destination} hears nothing any more, but this was stopped: `) +
           `${deliveriesText(discarded)} discarded, ${left} left; run it again to go on`,
+        { ...told, discarded, left },
       )
     session.say(
       `${clean(`${destination} of ${name}`)} is ${session.paint('yellow', 'retired')}; ${deliveriesText(discarded)} discarded`,

@@ -115,7 +115,11 @@ const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promi
         `Destination "${destination}" is retired, and nobody serves it. posthaste retire ${destination} gives up what came since.`,
       ]
     const others =
-      alive.length === 0 ? 'no worker is alive' : `the ${alive.length} that live serve other destinations`
+      alive.length === 0
+        ? 'no worker is alive'
+        : alive.length === 1
+          ? 'the only live worker serves other destinations'
+          : `the ${alive.length} live workers serve other destinations`
     return [
       `Nobody serves destination "${destination}": ${others}. What to do: ${serveText(loaded, destination)}`,
     ]

@@ -89,6 +89,10 @@ const loadForWork = async (
   const index = indexOf(session)
   const fields = { pid: process.pid, ...(index === null ? {} : { worker: index }) }
   logger = workerLogger(quiet ? 'silent' : config.worker.logLevel, fields)
+  if (index === null && config.unknownVariables.length > 0)
+    logger.log('warn', 'variables that are not settings are ignored; posthaste config shows what is meant', {
+      variables: config.unknownVariables,
+    })
   return [config, logger]
 }
 

@@ -191,6 +191,7 @@ class Mover {
     this.#options.progress.end()
     throw new Interrupted(
       `stopped: ${count(this.moved.moved, 'row')} moved, the rest is where it was; run it again to go on`,
+      { dryRun: false, moved: this.moved.moved, known: this.moved.known },
     )
   }
 
