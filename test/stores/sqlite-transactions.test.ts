@@ -10,7 +10,10 @@ import { doneSettlements, event, insertRequest, publish, read, settle, worker } 
 type Handle = InstanceType<typeof Database>
 
 const code = (name: string) => expect.objectContaining({ code: `POSTHASTE_${name}` })
-const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+/** Whatever could go on by itself has had many chances then. */
+const manyTurns = async (): Promise<void> => {
+  for (let turns = 0; turns < 40; turns++) await new Promise((resolve) => setImmediate(resolve))
+}
 
 let folder: TestFolder
 const closing: (() => Promise<void> | void)[] = []
@@ -247,7 +250,7 @@ describe('the store beside the application', () => {
     const { fresh } = await read(store)
     database.exec('BEGIN')
     const settling = settle(store, doneSettlements(fresh, right))
-    await sleep(30)
+    await manyTurns()
     database.exec('ROLLBACK')
     expect((await settling).lost).toEqual([])
     const [counts] = await store.inspection.counts()
@@ -267,7 +270,7 @@ describe('the store beside the application', () => {
       settled = true
     })
     // A wait inside a synchronous call could never see the COMMIT below, which runs on the same thread.
-    for (let turns = 0; turns < 40; turns++) await new Promise((resolve) => setImmediate(resolve))
+    await manyTurns()
     expect(settled).toBe(false)
     database.exec('COMMIT')
     expect((await settling).lost).toEqual([])
