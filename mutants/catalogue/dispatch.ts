@@ -12,6 +12,14 @@ const QUEUES_TEST = 'src/core/flow/queues.test.ts'
 
 export const DISPATCH: readonly Mutant[] = [
   {
+    name: 'last-word-not-heard',
+    file: 'src/core/flow/deliver.ts',
+    find: 'cancel = runtime.schedule(graceMs, giveUp)',
+    replace: 'giveUp()',
+    breaks: 'a publisher that is told to stop can say what arrived',
+    hunters: ['test/journeys/failures.test.ts'],
+  },
+  {
     name: 'suspect-sent-during-a-pause',
     file: 'src/core/flow/dispatcher.ts',
     find: 'if (spent === null || this.#waits(spent)) return\n',

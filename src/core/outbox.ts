@@ -6,6 +6,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { optionalText } from './check-options.ts'
+import { closePublishers } from './close-publishers.ts'
 import { Destinations, type LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError } from './errors.ts'
 import { type Detached, Engine, type EngineParts } from './flow/engine.ts'
@@ -258,16 +259,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   async #close(): Promise<void> {
     await this.#stop(this.#options.drainMs)
     this.#closed = true
-    for (const { name, to } of this.#options.destinations.values()) {
-      try {
-        await to?.close?.()
-      } catch (error) {
-        this.#logger.log('warn', 'a publisher could not be closed', {
-          destination: name,
-          error: String(error),
-        })
-      }
-    }
+    await closePublishers(this.#options.destinations.values(), this.#runtime, this.#logger)
     await this.#wakeUps.close()
     if (this.#connected) await this.#store.close()
   }

@@ -6,6 +6,7 @@ import {
   OutageError,
   type OutgoingDelivery,
   PermanentError,
+  type Publisher,
   RetryAfter,
 } from '../../src/index.ts'
 import { createTestOutbox, failingDestination } from '../../src/testing/index.ts'
@@ -99,14 +100,40 @@ describe('a handler that does not end', () => {
     })
     await t.outbox.start()
     const id = await t.outbox.transaction((tx) => t.outbox.publish(tx, event()))
-    await t.advance(59_000)
+    await t.advance(58_000)
     expect(signals[0]?.aborted).toBe(false)
+    await t.advance(1_500)
+    expect([signals[0]?.aborted, calls.length]).toEqual([true, 1])
     await t.advance(10_000)
-    expect(signals[0]?.aborted).toBe(true)
     expect(calls.map(({ attempt }) => attempt)).toEqual([1, 2])
     const detail = await t.outbox.inspect.event(id)
     expect(detail?.deliveries[0]).toMatchObject({ status: 'done' })
     expect(detail?.attempts[0]).toMatchObject({ code: 'POSTHASTE_DEADLINE' })
+  })
+
+  it('[16] says in its last second what arrived, and that the place does not answer', async () => {
+    const sent: number[] = []
+    const to: Publisher = {
+      maxBatch: 2,
+      send: (deliveries, { signal }) =>
+        new Promise((resolve) => {
+          const silent = { ok: false, error: new OutageError('no answer') } as const
+          const results = deliveries.map((_, i) => (i === 0 ? ({ ok: true } as const) : silent))
+          if (sent.push(deliveries.length) > 1) resolve(results)
+          else signal.addEventListener('abort', () => resolve(results))
+        }),
+    }
+    const destinations = { broker: { to, events: ['*'], batchSize: 2, retry } }
+    await using t = createTestOutbox({ hardDeadlineMs: 60_000, destinations })
+    const ids = await t.outbox.transaction((tx) => t.outbox.publishMany(tx, [event(), event()]))
+    await t.outbox.start()
+    await t.advance(70_000)
+    expect(sent).toEqual([2, 1])
+    for (const id of ids)
+      expect(await t.outbox.inspect.event(id)).toMatchObject({
+        deliveries: [{ status: 'done', attempts: 1 }],
+        attempts: [],
+      })
   })
 
   it('[16] hears its timeout through the signal first', async () => {

@@ -231,6 +231,28 @@ describe('many handlers at once', () => {
   })
 })
 
+describe('a publisher that cannot be closed', () => {
+  it.each([
+    ['does not answer', () => new Promise<void>(() => undefined), 'did not close in time'],
+    ['refuses', () => Promise.reject(new Error('stuck')), 'could not be closed'],
+  ])('keeps nobody from ending when it %s, and the others are closed', async (_, close, said) => {
+    const broker = recordingDestination()
+    const stuck = { send: async () => [], close }
+    const logged: unknown[] = []
+    const t = createTestOutbox({
+      destinations: { stuck: { to: stuck, events: ['*'] }, broker: { to: broker, events: ['*'] } },
+      logger: { log: (...line) => void logged.push(line) },
+    })
+    await t.outbox.start()
+    const closing = t.outbox.close()
+    await t.advance(15_000)
+    await closing
+    expect(broker.closed).toBe(true)
+    const [line] = logged.filter((one) => JSON.stringify(one).includes('"stuck"'))
+    expect(line).toMatchObject(['warn', expect.stringContaining(said), { destination: 'stuck' }])
+  })
+})
+
 describe('nothing goes on behind a closed outbox', () => {
   it('no timer is left', async () => {
     const runtime = createFakeRuntime()

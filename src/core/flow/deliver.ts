@@ -4,8 +4,8 @@
  * Receives  deliveries that a worker took, all of one destination.
  * Hands on  one result per delivery; whatever a listener or publisher does, this never throws.
  * Guarantees
- * - The signal is aborted at the timeout; a handler that does not end is given up soon after it, and at
- *   the hard deadline in any case.
+ * - The signal is aborted at the timeout, or shortly before the hard deadline; whoever does not end soon after it is
+ *   given up. In between a publisher can say what arrived and what did not.
  * - A failure is classified in one place, `policy/failure.ts`, and described within bounds.
  */
 import { ERROR_CODES, OutboxError } from '../errors.ts'
@@ -51,7 +51,7 @@ export interface DeliverOptions {
   readonly tracing: Tracing | null
 }
 
-/** A handler that was told to stop gets this long before it is left behind. */
+/** Whoever was told to stop gets this long before it is left behind, or half of a hard deadline that is shorter. */
 const ABORT_GRACE_MS = 1_000
 
 export const attemptNumber = (delivery: Delivery): number =>
@@ -143,20 +143,17 @@ const receiveInTime = async (
   const received = receiver.receive(batch, abort)
   if (!isThenable(received)) return received
   const { timeoutMs } = destination
-  const giveUpMs = timeoutMs > 0 ? Math.min(hardDeadlineMs, timeoutMs + ABORT_GRACE_MS) : hardDeadlineMs
+  const graceMs = Math.min(ABORT_GRACE_MS, hardDeadlineMs / 2)
+  const latestMs = hardDeadlineMs - graceMs
+  const abortMs = timeoutMs > 0 ? Math.min(timeoutMs, latestMs) : latestMs
   return await new Promise<readonly SendResult[]>((resolve, reject) => {
-    const cancelTimeout =
-      timeoutMs > 0 && timeoutMs < giveUpMs
-        ? runtime.schedule(timeoutMs, () => abort.abort(deadlineError(destination.name, timeoutMs)))
-        : null
-    const cancelDeadline = runtime.schedule(giveUpMs, () => {
-      const error = deadlineError(destination.name, giveUpMs)
-      abort.abort(error)
-      reject(error)
+    let cancel = runtime.schedule(abortMs, () => {
+      abort.abort(deadlineError(destination.name, abortMs))
+      const giveUp = (): void => reject(deadlineError(destination.name, abortMs + graceMs))
+      cancel = runtime.schedule(graceMs, giveUp)
     })
     const ended = (): void => {
-      cancelTimeout?.()
-      cancelDeadline()
+      cancel()
       abort.detach()
     }
     received.then(
