@@ -43,7 +43,7 @@ export const requireSome = (found: readonly unknown[], what: string): void => {
 }
 
 /** What the operands name; an event stands for all of its deliveries. */
-export const namedDeliveries = async (
+const namedDeliveries = async (
   session: Session,
 ): Promise<{
   readonly loaded: LoadedOutbox
@@ -61,6 +61,28 @@ export const namedDeliveries = async (
     deliveries: delivery === null ? detail.deliveries : [delivery],
   }))
   return { loaded: first, named }
+}
+
+/** What is there in another state is no unknown id, and gets the exit code of what does not fit. */
+export const chooseByIds = async (
+  session: Session,
+  wanted: 'dead' | 'done',
+  only?: string,
+): Promise<Choice> => {
+  const { loaded, named } = await namedDeliveries(session)
+  const ids = named.flatMap(({ id, deliveries }) => {
+    const meant = deliveries.filter(({ destination }) => (only ?? destination) === destination)
+    const found = meant.filter(({ status }) => status === wanted).map((delivery) => delivery.id)
+    if (found.length > 0) return found
+    const states = [...new Set(meant.map(({ status }) => status))].join(', ')
+    const at = only === undefined ? '' : ` for ${only}`
+    const state = states === '' ? `has no deliveries${at}` : `is not ${wanted} but ${states}${at}`
+    throw new OutboxError(
+      ERROR_CODES.conflict,
+      `${id} ${state}, and nothing was touched; posthaste why ${id} says more`,
+    )
+  })
+  return byIds(loaded, ids)
 }
 
 /** The core acts in steps, each a transaction. Ctrl-C ends it between two of them and says how far it came. */

@@ -27,7 +27,8 @@ export class Interrupted extends Error {
 }
 
 const HINTS: Readonly<Record<string, string>> = {
-  [ERROR_CODES.schemaBehind]: 'posthaste migrate makes or updates the tables',
+  [ERROR_CODES.schemaBehind]:
+    'posthaste config, with the same flags, shows which database is meant; --schema and --prefix, with --url, name other tables in it',
   [ERROR_CODES.storeUnavailable]: 'posthaste config, with the same flags, shows which database is meant',
 }
 

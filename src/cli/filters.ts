@@ -23,6 +23,12 @@ export const ACT_FLAGS: readonly Flag[] = [
   { name: 'actor', value: 'NAME', about: 'who, for the audit trail (default user@host)' },
 ]
 
+/** For what somebody will ask about. */
+export const withReason = (flags: readonly Flag[]): readonly Flag[] =>
+  flags.map((flag) =>
+    flag.name === 'reason' ? { ...flag, about: 'why, for the audit trail; needed' } : flag,
+  )
+
 export interface Filter {
   readonly destination?: string
   readonly type?: string

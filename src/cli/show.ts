@@ -7,7 +7,7 @@ import type { AttemptView, DeliveryView, EventDetail } from '../core/spi/index.t
 import { findEvent } from './filters.ts'
 import type { Session } from './session.ts'
 import type { Colour, Column } from './terminal.ts'
-import { clean, cleanLines } from './text.ts'
+import { clean, cleanLines, count } from './text.ts'
 
 export const STATUS_COLOURS: Readonly<Record<DeliveryStatus, Colour | null>> = {
   pending: null,
@@ -26,7 +26,7 @@ export const agoText = (ms: number, now = Date.now()): string =>
   ms <= now ? `${formatDuration(now - ms)} ago` : `in ${formatDuration(ms - now)}`
 
 export const deliveryColumns = (now: number): readonly Column<DeliveryView>[] => [
-  { title: 'event', text: ({ eventId }) => eventId, colour: () => 'cyan' },
+  { title: 'event', text: ({ eventId }) => eventId, colour: () => 'cyan', whole: true },
   { title: 'type', text: ({ type }) => type },
   { title: 'destination', text: ({ destination }) => destination },
   { title: 'run', text: ({ run }) => (run === 1 ? '' : String(run)), align: 'right' },
@@ -113,7 +113,10 @@ const sayEvent = (session: Session, detail: EventStory, withPayload: boolean): v
     ['tenant', event.tenantId],
     ['aggregate', event.aggregateType === null ? null : `${event.aggregateType} ${event.aggregateId ?? ''}`],
     ['stored', `${timeText(event.createdAtMs)} (${agoText(event.createdAtMs, now)})`],
-    ['payload', `${event.contentType}, ${event.size} bytes${withPayload ? '' : '; --payload shows it'}`],
+    [
+      'payload',
+      `${event.contentType}, ${count(event.size, 'byte')}${withPayload ? '' : '; --payload shows it'}`,
+    ],
     ['replaces', event.replacesId],
   ]
   for (const [name, value] of facts) {
@@ -125,26 +128,28 @@ const sayEvent = (session: Session, detail: EventStory, withPayload: boolean): v
     for (const line of cleanLines(payloadText(detail))) session.say(line)
   }
   session.say()
+  if (deliveries.length === 0) session.say('No destination hears of it: it is stored and sent nowhere.')
   const stateText = ({ status, destination, run }: DeliveryView): string => {
     const next = deliveries.find((other) => other.destination === destination && other.run === run + 1)
     return status === 'discarded' && next !== undefined ? `discarded for run ${next.run}` : status
   }
-  session.table(deliveries, [
-    { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan' },
-    { title: 'destination', text: ({ destination }) => destination },
-    { title: 'run', text: ({ run }) => String(run), align: 'right' },
-    { title: 'state', text: stateText, colour: ({ status }) => STATUS_COLOURS[status] },
-    { title: 'attempts', text: ({ attempts: made }) => String(made), align: 'right' },
-    {
-      title: 'when',
-      text: ({ finishedAtMs, diedAtMs, availableAtMs }) => {
-        const endedAtMs = finishedAtMs ?? diedAtMs
-        if (endedAtMs !== null) return agoText(endedAtMs, now)
-        return availableAtMs === null ? '' : `due ${agoText(availableAtMs, now)}`
+  if (deliveries.length > 0)
+    session.table(deliveries, [
+      { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan', whole: true },
+      { title: 'destination', text: ({ destination }) => destination },
+      { title: 'run', text: ({ run }) => String(run), align: 'right' },
+      { title: 'state', text: stateText, colour: ({ status }) => STATUS_COLOURS[status] },
+      { title: 'attempts', text: ({ attempts: made }) => String(made), align: 'right' },
+      {
+        title: 'when',
+        text: ({ finishedAtMs, diedAtMs, availableAtMs }) => {
+          const endedAtMs = finishedAtMs ?? diedAtMs
+          if (endedAtMs !== null) return agoText(endedAtMs, now)
+          return availableAtMs === null ? '' : `due ${agoText(availableAtMs, now)}`
+        },
       },
-    },
-    { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
-  ])
+      { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
+    ])
   for (const { id, status, finishedAtMs, settler } of deliveries) {
     if (status !== 'done' || settler === null) continue
     session.say()

@@ -29,6 +29,8 @@ export interface Column<Row> {
   readonly align?: 'right'
   /** Gives way first when the terminal is narrow. */
   readonly flexible?: true
+  /** Never made narrower, because people copy it: an id. */
+  readonly whole?: true
 }
 
 const WIDE_GAP = 2
@@ -38,11 +40,11 @@ const LEAST = 3
 
 /**
  * Makes columns narrower until they fit, and says how far apart they are: the flexible one gives way first, then the
- * gaps, then whichever is the widest. What still does not fit is left out.
+ * gaps, then whichever is the widest of those that may. What still does not fit is left out.
  */
 const narrow = (
   widths: number[],
-  columns: readonly Pick<Column<never>, 'flexible'>[],
+  columns: readonly Pick<Column<never>, 'flexible' | 'whole'>[],
   width: number,
 ): number => {
   const total = (gap: number): number => widths.reduce((sum, one) => sum + one, gap * (widths.length - 1))
@@ -53,8 +55,10 @@ const narrow = (
   const flexible = columns.findIndex((column) => column.flexible === true)
   if (flexible >= 0) shrink(flexible, WIDE_GAP, LEAST_FLEXIBLE)
   if (total(WIDE_GAP) <= width) return WIDE_GAP
-  while (total(NARROW_GAP) > width && Math.max(...widths) > LEAST) {
-    const widest = widths.indexOf(Math.max(...widths))
+  const mayShrink = (): number[] => widths.map((size, index) => (columns[index]?.whole === true ? 0 : size))
+  while (total(NARROW_GAP) > width && Math.max(...mayShrink()) > LEAST) {
+    const sizes = mayShrink()
+    const widest = sizes.indexOf(Math.max(...sizes))
     widths[widest] = (widths[widest] ?? 0) - 1
   }
   while (total(NARROW_GAP) > width && widths.length > 1) widths.pop()

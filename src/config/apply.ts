@@ -1,5 +1,5 @@
 /** Settings from outside become options of an outbox; what its code said is remembered for `posthaste config`. */
-import { ERROR_CODES, type OutboxError } from '../core/errors.ts'
+import { ERROR_CODES, OutboxError } from '../core/errors.ts'
 import type { OutboxHost, SettingsFromOutside } from '../core/host.ts'
 import { EXPONENTIAL_DEFAULTS, exponential } from '../core/policy/retry.ts'
 import { ConfigError } from './errors.ts'
@@ -47,10 +47,12 @@ const requireDestinations = (host: OutboxHost, said: readonly Said[], name: stri
     for (const one of [...named, ...served]) {
       if (declared.includes(one)) continue
       const there = declared.length === 0 ? 'it declares none' : `there are: ${declared.join(', ')}`
-      throw new ConfigError(`outbox "${name}" has no destination "${one}"; ${there} (${origin.where})`, {
-        key: destination === null ? 'serve' : `destinations.${one}`,
-        value: one,
-      })
+      const text = `outbox "${name}" has no destination "${one}"; ${there}`
+      // A name that somebody typed just now is not there; in a file it is a configuration that cannot work.
+      if (origin.where === '--destinations')
+        throw new OutboxError(ERROR_CODES.unknownDestination, text, { destination: one })
+      const key = destination === null ? 'serve' : `destinations.${one}`
+      throw new ConfigError(`${key}: ${text} (${origin.where})`, { key, value: one })
     }
   }
 }

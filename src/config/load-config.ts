@@ -198,7 +198,7 @@ const makeOutbox = async ({ name, section }: Entry, around: Surroundings): Promi
   if (code !== undefined) return [code, null]
   if (address === null) {
     throw new ConfigError(
-      `${key} has neither outbox, module nor url; name one, or set OUTBOX_DB_URL or DATABASE_URL`,
+      `${key} has neither outbox, module nor url; name one, or set POSTHASTE_DATABASE_URL, OUTBOX_DB_URL or DATABASE_URL`,
       { key },
     )
   }

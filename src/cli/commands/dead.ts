@@ -1,10 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts'
-import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
-import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, byIds, type Choice, chooseByIds, requireSome, runBulk } from '../bulk.ts'
 import type { Command, Flag } from '../command.ts'
-import { ACT_FLAGS, collect, FILTER_FLAGS, filterOf, findEvent, requireDestination } from '../filters.ts'
+import {
+  ACT_FLAGS,
+  collect,
+  FILTER_FLAGS,
+  filterOf,
+  findEvent,
+  requireDestination,
+  withReason,
+} from '../filters.ts'
 import type { Session } from '../session.ts'
 import { agoText, plainDelivery, showNamed, timeText } from '../show.ts'
 import { clean, count } from '../text.ts'
@@ -46,16 +53,16 @@ export const deadList: Command = {
     if (dead === 0) session.say(session.paint('green', 'nothing is dead'))
     else if (session.isOn('each'))
       session.table(all, [
-        { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan' },
+        { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan', whole: true },
         { title: 'type', text: ({ type }) => type },
         { title: 'destination', text: ({ destination }) => destination },
-        { title: 'group', text: groupIdOf, colour: () => 'yellow' },
+        { title: 'group', text: groupIdOf, colour: () => 'yellow', whole: true },
         { title: 'key', text: ({ key }) => key ?? '' },
         { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
       ])
     else
       session.table(sorted, [
-        { title: 'group', text: (group) => group.fingerprint, colour: () => 'yellow' },
+        { title: 'group', text: (group) => group.fingerprint, colour: () => 'yellow', whole: true },
         { title: 'count', text: (group) => String(group.count), align: 'right', colour: () => 'red' },
         { title: 'destination', text: ({ destination }) => destination },
         { title: 'type', text: ({ type }) => type },
@@ -117,7 +124,7 @@ const choose = async (session: Session): Promise<Choice> => {
   const isFiltered = group !== undefined || Object.keys(filter).length > 0 || session.isOn('all')
   if (session.operands.length > 0) {
     if (isFiltered) session.refuse('name ids, or a filter; not both')
-    return await chooseByIds(session)
+    return await chooseByIds(session, 'dead')
   }
   if (!isFiltered)
     session.refuse('name what is meant: ids, --group, --destination, --type, --key, --tenant or --all')
@@ -133,22 +140,6 @@ const choose = async (session: Session): Promise<Choice> => {
   requireSome(ids, group === undefined ? 'dead delivery that matches' : `dead delivery of the group ${group}`)
   if (more)
     session.note(`only the oldest ${LOOK_AT.toLocaleString('en-US')} are meant; run it again for the rest`)
-  return byIds(loaded, ids)
-}
-
-/** What is there but not dead is no unknown id: the same exit code as for editing it. */
-const chooseByIds = async (session: Session): Promise<Choice> => {
-  const { loaded, named } = await namedDeliveries(session)
-  const ids = named.flatMap(({ id, deliveries }) => {
-    const dead = deliveries.filter(({ status }) => status === 'dead').map((delivery) => delivery.id)
-    if (dead.length > 0) return dead
-    const states = [...new Set(deliveries.map(({ status }) => status))].join(', ')
-    const state = states === '' ? 'has no deliveries' : `is not dead but ${states}`
-    throw new OutboxError(
-      ERROR_CODES.conflict,
-      `${id} ${state}, and nothing was touched; posthaste why ${id} says more`,
-    )
-  })
   return byIds(loaded, ids)
 }
 
@@ -179,7 +170,7 @@ export const deadDiscard: Command = {
   operands: '[ID…]',
   counts: [0, 1_000],
   about: ['What waits behind them in their key goes on. The reason stays in the audit trail.'],
-  flags: CHOICE_FLAGS,
+  flags: withReason(CHOICE_FLAGS),
   examples: [['posthaste dead discard --group 4f1c22ab90d3e817 --reason "test data"', 'a whole group']],
   async run(session) {
     if ((session.text('reason') ?? '').trim() === '')
@@ -230,7 +221,7 @@ export const deadEdit: Command = {
     const dead = detail.deliveries.filter(({ status }) => status === 'dead')
     if (delivery === null && dead.length > 1)
       session.refuse(
-        `${count(dead.length, 'delivery', 'deliveries')} of this event are dead; name one: ${dead.map(({ id }) => id).join(', ')}`,
+        `${count(dead.length, 'delivery', 'deliveries')} of this event are dead; name one: ${dead.map(({ id, destination }) => `${id} (${clean(destination)})`).join(', ')}`,
       )
     const id = delivery?.id ?? dead[0]?.id
     requireSome(id === undefined ? [] : [id], `dead delivery at ${session.operands[0]}`)

@@ -9,7 +9,12 @@ import { clean, deliveriesText } from '../text.ts'
 const setPaused = async (session: Session, paused: boolean) => {
   const name = session.operands[0] ?? ''
   const found = await outboxesWith(session, name)
-  for (const { name: outboxName, outbox } of found) {
+  for (const { name: outboxName, outbox, host } of found) {
+    const { destinations } = await host.registered()
+    if (destinations.some((one) => one.name === name && one.patterns.length === 0))
+      session.note(
+        clean(`${name} of ${outboxName} is retired: it hears nothing until a process declares it again`),
+      )
     if (paused) await outbox.operator.pause(name, session.act())
     else await outbox.operator.resume(name, session.act())
     const state = paused ? session.paint('yellow', 'paused') : session.paint('green', 'on')

@@ -109,6 +109,12 @@ export const eventsShow: Command = {
 }
 
 const TAIL_PAGE = 200
+/** Of what was there before; as tail does. */
+const TAIL_BEGIN = 10
+
+/** When it came to the state that is shown, where that is written down. */
+const sinceMs = ({ status, createdAtMs, finishedAtMs, diedAtMs }: DeliveryView): number | null =>
+  finishedAtMs ?? diedAtMs ?? (status === 'pending' || status === 'scheduled' ? createdAtMs : null)
 
 /** Those of the newest page that were not there the last time, oldest first. */
 const fresh = (page: readonly DeliveryView[], seen: Map<string, string>): readonly DeliveryView[] => {
@@ -125,7 +131,8 @@ export const eventsTail: Command = {
   operands: '',
   counts: [0, 0],
   about: [
-    `Looks every --interval at the newest ${TAIL_PAGE} deliveries and prints what is new or changed, until Ctrl-C. With --json one object per line.`,
+    `Begins with the newest ${TAIL_BEGIN}, then looks every --interval at the newest ${TAIL_PAGE} deliveries and prints what is new or changed, until Ctrl-C. ` +
+      'With --json one object per line.',
   ],
   flags: [
     ...LIST_FLAGS,
@@ -139,18 +146,22 @@ export const eventsTail: Command = {
     const limit = session.whole('limit', Number.MAX_SAFE_INTEGER, [1, 1_000_000])
     const outboxes = await session.outboxes()
     const seen = outboxes.map(() => new Map<string, string>())
+    const begun = new Set<object>()
     const { signal } = session
     let lines = 0
     while (!signal.aborted) {
       for (const [index, { name, outbox }] of outboxes.entries()) {
         const { deliveries } = await outbox.inspect.list({ ...query, limit: TAIL_PAGE })
-        for (const delivery of fresh(deliveries, seen[index] as Map<string, string>)) {
+        const known = seen[index] as Map<string, string>
+        const isFirst = !begun.has(known)
+        begun.add(known)
+        for (const delivery of fresh(deliveries, known).slice(isFirst ? -TAIL_BEGIN : 0)) {
           if (session.isJson)
             session.streams.stdout.write(`${jsonText({ outbox: name, ...plainDelivery(delivery) })}\n`)
           const { eventId, type, destination, status, attempts, lastError } = delivery
           const state = status === 'retry' || status === 'dead' ? `${status} after ${attempts}` : status
           const error = lastError === null || status === 'done' ? '' : `  ${lastError}`
-          const when = timeText(Date.now()).slice(11, 19)
+          const when = timeText(sinceMs(delivery) ?? Date.now()).slice(11, 19)
           session.say(clean(`${when}  ${eventId}  ${type}  ${destination}  ${state}${error}`))
           lines += 1
           if (lines >= limit) return { json: { lines } }

@@ -1,4 +1,5 @@
 import type { LoadedOutbox } from '../../config/load-config.ts'
+import { outboxAt } from '../../config/url-outbox.ts'
 import type { SchemaStatus } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -23,11 +24,23 @@ const printSql = (session: Session, all: readonly LoadedOutbox[]): Result => {
   return { json: { sql: Object.fromEntries(all.map(({ name, outbox }) => [name, outbox.schema.sql()])) } }
 }
 
+/** A file of SQLite that is not there yet is a database without tables. */
+const beforeItsFile = async (error: unknown): Promise<SchemaStatus> => {
+  const { detail } = error as { readonly detail?: { readonly missingFile?: string } }
+  if (detail?.missingFile === undefined) throw error
+  const empty = await outboxAt('sqlite::memory:', {})
+  try {
+    return await empty.schema.status()
+  } finally {
+    await empty.close()
+  }
+}
+
 const look = async (session: Session, all: readonly LoadedOutbox[], dryRun: boolean): Promise<Result> => {
   const reports: object[] = []
   let behind = false
   for (const { name, outbox, host } of all) {
-    const status = await outbox.schema.status()
+    const status = await outbox.schema.status().catch(beforeItsFile)
     const missing = Math.max(0, status.latest - status.current)
     behind ||= missing > 0
     const ahead = status.current > status.latest

@@ -1,4 +1,4 @@
-import { BULK_FLAGS, byIds, type Choice, namedDeliveries, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, type Choice, chooseByIds, requireSome, runBulk } from '../bulk.ts'
 import type { Command } from '../command.ts'
 import { collect, FILTER_FLAGS, filterOf, requireDestination } from '../filters.ts'
 import type { Session } from '../session.ts'
@@ -13,14 +13,7 @@ const choose = async (session: Session): Promise<Choice> => {
     const { destination: _, ...others } = filter
     if (Object.keys(others).length > 0 || session.text('limit') !== undefined)
       session.refuse('name ids, or a filter; beside ids there can be --destination only')
-    const { loaded, named } = await namedDeliveries(session)
-    const ids = named
-      .flatMap(({ deliveries }) => deliveries)
-      .filter(({ status }) => status === 'done')
-      .filter(({ destination }) => (filter.destination ?? destination) === destination)
-      .map(({ id }) => id)
-    requireSome(ids, 'done delivery that matches')
-    return byIds(loaded, ids)
+    return await chooseByIds(session, 'done', filter.destination)
   }
   if (filter.destination === undefined)
     session.refuse('name ids, or --destination, with more filters if you like')

@@ -1,7 +1,7 @@
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import type { Command } from '../command.ts'
 import { Interrupted } from '../failures.ts'
-import { ACT_FLAGS, outboxesWith } from '../filters.ts'
+import { ACT_FLAGS, outboxesWith, withReason } from '../filters.ts'
 import type { Session } from '../session.ts'
 import { clean, deliveriesText } from '../text.ts'
 
@@ -24,7 +24,10 @@ export const retire: Command = {
     'Processes that have not renewed yet may store a few more: run it again. Ctrl-C is safe, too. A process that declares it again ' +
       'brings it back, for events from then on.',
   ],
-  flags: [{ name: 'dry-run', about: 'say how many it would be, and touch nothing' }, ...ACT_FLAGS],
+  flags: [
+    { name: 'dry-run', about: 'say how many it would be, and touch nothing' },
+    ...withReason(ACT_FLAGS),
+  ],
   examples: [
     ['posthaste retire search --dry-run', 'may it go, and what would be lost?'],
     ['posthaste retire search --reason "replaced by catalogue"', 'after the deploy without it'],

@@ -149,7 +149,7 @@ class Screen {
       for (const line of lines) this.#session.say(line)
       return
     }
-    const rows = this.#session.streams.stdout.rows ?? 24
+    const rows = this.#session.streams.stdout.rows || 24
     const visible = lines.slice(0, rows - 1).map((line) => `${line}${CLEAR_LINE}`)
     this.#session.streams.stdout.write(`${HOME}${visible.join('\r\n')}${CLEAR_LINE}${CLEAR_BELOW}`)
   }
@@ -200,7 +200,7 @@ export const status: Command = {
     'State: "serving" means that a live process has lanes of the destination, "taking over" that its lanes are still those of a process ' +
       'whose lease ran out, until a live one may take them, "unserved" that no live process serves it and its deliveries wait, ' +
       '"paused" that an operator said so, "retired" that it hears nothing any more. Breaker says for how long a live process cannot reach the destination, and --json names ' +
-      'all of them. Lag is the age of the oldest delivery that is due.',
+      'all of them. Lag is the age of the oldest delivery that is due, or dead and blocks its key.',
     'With --watch it is shown again and again, live in a terminal, with the rate since the last look.',
   ],
   flags: [

@@ -126,7 +126,11 @@ export const partitions: Command = {
       if (store.maintenance.partitions === undefined)
         throw new OutboxError(
           ERROR_CODES.unsupported,
-          `the tables of outbox "${name}" have no partitions: its store has layout "plain", or is ${store.name}`,
+          `the tables of outbox "${name}" have no partitions: ${
+            store.name === 'sqlite'
+              ? 'SQLite has none'
+              : 'its store has layout "plain". New tables get them with layout "partitioned"; posthaste cleanup serves these'
+          }`,
         )
       const deadMs = options.retentionDeadHours === null ? null : options.retentionDeadHours * HOUR_MS
       const lookAheadMs = ahead ?? options.partitionAheadHours * HOUR_MS

@@ -94,7 +94,7 @@ const TAKEN_WHEN = 'when it has watched that lease for as long as it was granted
 /** Whoever reads a lane, of whatever destination, routes what is not routed yet. */
 const unrouted = async ({ loaded, workers }: Facts): Promise<readonly string[]> => {
   const said =
-    'It was stored by a process that did not know the destinations; any started worker that has a lane routes it.'
+    'It was stored by SQL, or by a process that was not started; any started worker that has a lane routes it.'
   if (!workers.some(isAlive)) return [said, 'No worker is alive. Start one: posthaste worker']
   const { live, left } = ownersOf(await loaded.outbox.inspect.lanes(), workers)
   if (live > 0 || left.length === 0) return [said]

@@ -229,7 +229,9 @@ export const worker: Command = {
     if (isOnce) {
       const served = servedBy(config.outboxes)
       const pass = await deliverOnce(config.outboxes, limit, signal)
-      session.say(`${pass.done} done, ${pass.retried} to be retried, ${pass.dead} dead`)
+      session.say(
+        `${pass.done} done, ${pass.dead} dead, ${count(pass.retried, 'failed attempt')} followed by another`,
+      )
       if (signal.aborted) return { exitCode: EXIT.interrupted, json: { ...pass } }
       // With a limit something is left on purpose.
       const left = limit !== null && pass.claimed >= limit ? null : await findLeft(config.outboxes, served)

@@ -42,7 +42,8 @@ WHERE x.indisvalid AND i.relnamespace = t.relnamespace`,
   sqlite: "SELECT name FROM sqlite_master WHERE type = 'index'",
 }
 
-const checkIndexes = async ({ host }: LoadedOutbox): Promise<Finding> => {
+const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> => {
+  if ((await outbox.schema.status()).current === 0) return ok('indexes', 'come with the tables')
   const params = host.store.name === 'postgres' ? [tableName(host, 'deliveries') ?? ''] : []
   const rows = await ask(host, INDEX_SQL[host.store.name] ?? '', params)
   // Servers on some file systems keep the names of tables in small letters.

@@ -127,6 +127,8 @@ export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[
     checkOrphans(after),
     ...(breakers.length > 0 ? breakers : [ok('breakers', 'every live worker reaches its destinations')]),
     ...(dead.length > 0 ? dead : [ok('dead letters', 'none')]),
-    ...(trend.length > 0 ? trend : [ok('backlog', 'nothing is due for longer than a minute')]),
+    ...(trend.length > 0
+      ? trend
+      : [ok('backlog', 'nothing that can be sent is due for longer than a minute')]),
   ]
 }

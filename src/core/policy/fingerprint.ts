@@ -8,8 +8,8 @@ const VARYING: readonly (readonly [RegExp, string])[] = [
   [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi, '<id>'],
   [/"[^"]*"|(?<!\p{L})'[^']*'|`[^`]*`/gu, '<value>'],
   [/\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\dZ+-]*/g, '<time>'],
-  [/\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b/gi, '<id>'],
-  [/\d+/g, '<n>'],
+  [/\b(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{12,}\b/gi, '<id>'],
+  [/\d+(?:\.\d+)*/g, '<n>'],
 ]
 
 /** Messages are compared by so much of them. */

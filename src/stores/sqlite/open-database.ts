@@ -64,6 +64,7 @@ export const requireFile = ({ source }: ResolvedSqliteOptions): void => {
   throw new StoreError(
     ERROR_CODES.storeUnavailable,
     `there is no file ${source.file}; posthaste migrate makes it, with its tables`,
+    { missingFile: source.file },
   )
 }
 
