@@ -2,7 +2,7 @@
  * `posthaste/publishers/nats`: a message of NATS JetStream per event, acknowledged by the stream that has its subject. The
  * stream recognises what comes twice by `Nats-Msg-Id`, within its window for duplicates.
  */
-import { OutageError, PermanentError } from '../core/errors.ts'
+import { InvalidOptionError, OutageError, PermanentError } from '../core/errors.ts'
 import type { OutgoingDelivery, Publisher } from '../core/spi/index.ts'
 import { brokerPublisher } from './shared/broker.ts'
 import { checkOptions } from './shared/check-options.ts'
@@ -28,7 +28,7 @@ interface Headers {
 
 /** What of the client is used. */
 interface Connection {
-  readonly info?: { readonly max_payload?: number }
+  readonly info?: { readonly max_payload?: number; readonly jetstream?: boolean }
   closed(): Promise<unknown>
   close(): Promise<void>
 }
@@ -57,10 +57,14 @@ interface Open {
   newHeaders(): Headers
 }
 
-/** Of a stream's answer: it is full, or JetStream is in trouble. */
-const SERVICE_UNAVAILABLE = 503
+/** Of a stream's answer: there is too much of it, or it is full, or JetStream is in trouble. */
+const OUTAGE_STATUSES: ReadonlySet<unknown> = new Set([429, 503])
+
+/** Others of that kind, as the server's errors.json has them: limits of the account, memory, storage; no limits at all. */
+const OUTAGE_CODES: ReadonlySet<unknown> = new Set([10_002, 10_028, 10_047, 10_120])
 
 interface NatsError extends Error {
+  readonly code?: unknown
   readonly status?: unknown
   readonly operation?: unknown
 }
@@ -74,14 +78,17 @@ const isClosedToUs = (error: unknown): boolean => {
 
 /** A subject that no stream has, or that does not look like one; and what a stream says of this message. */
 const isAboutTheMessage = (error: unknown): boolean => {
-  const { name, message, status } = error as NatsError
-  if (/JetStreamApiError/.test(name)) return status !== SERVICE_UNAVAILABLE
+  const { name, message, status, code } = error as NatsError
+  if (/JetStreamApiError/.test(name)) return !OUTAGE_STATUSES.has(status) && !OUTAGE_CODES.has(code)
   if (isClosedToUs(error)) return true
   // Somebody else's answer, which is no JSON.
   if (error instanceof SyntaxError) return true
-  // The client takes silence at a subject for a server without JetStream.
-  return /NoResponders|InvalidSubject|JetStreamNotEnabled|invalid ack response/i.test(`${name} ${message}`)
+  return isSilence(error) || /InvalidSubject|invalid ack response/i.test(`${name} ${message}`)
 }
+
+/** The client takes silence at a subject for a server without JetStream; whether it has it, the server itself says. */
+const isSilence = (error: unknown): boolean =>
+  /NoResponders|JetStreamNotEnabled/i.test(`${(error as Error).name} ${(error as Error).message}`)
 
 const judged = (error: unknown): unknown => {
   if (isAboutTheMessage(error)) return error
@@ -105,7 +112,21 @@ const subjectOf = ({ topic }: OutgoingDelivery): string => {
     throw new PermanentError(
       `"${topic}" is no subject to publish at: * and > stand for many, and NUL has no place in it`,
     )
+  if (/^(?:\$|_INBOX\.)/.test(topic))
+    throw new PermanentError(
+      `"${topic}" is a subject of the server: what is sent there is an order or an answer`,
+    )
   return topic
+}
+
+const serversOf = ({ servers }: NatsPublisherOptions): string[] => {
+  const list: unknown = typeof servers === 'string' ? [servers] : servers
+  const isList = Array.isArray(list) && list.length > 0
+  if (isList && list.every((each) => typeof each === 'string' && /^\S+$/.test(each))) return [...list]
+  throw new InvalidOptionError('natsPublisher: servers must be nats://host:port, or a list of them', {
+    option: 'servers',
+    value: servers,
+  })
 }
 
 export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
@@ -117,10 +138,15 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
     format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
     source: { kind: 'text', optional: true },
   })
-  const { servers, connection: given = {}, ackTimeoutMs = 5_000, connectTimeoutMs = 5_000 } = options
+  const { connection: given = {}, ackTimeoutMs = 5_000, connectTimeoutMs = 5_000 } = options
+  const servers = serversOf(options)
   const messageOf = messages(options, 'ce-')
 
-  const publish = async ({ connection, stream, newHeaders }: Open, delivery: OutgoingDelivery) => {
+  const publish = async (
+    { connection, stream, newHeaders }: Open,
+    delivery: OutgoingDelivery,
+    leave: () => void,
+  ) => {
     const subject = subjectOf(delivery)
     const message = messageOf(delivery)
     const headers = newHeaders()
@@ -145,7 +171,10 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
         retries: 0,
       })
     } catch (error) {
-      throw judged(error)
+      if (!isSilence(error) || connection.info?.jetstream === true) throw judged(error)
+      // Another of the servers may have it.
+      leave()
+      throw new OutageError('the server has no JetStream', { cause: error })
     }
     if (!isOfStream(answer)) throw notOfStream(subject)
   }
@@ -163,22 +192,25 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
         timeout: connectTimeoutMs,
         ...credentialsIn(servers),
       }
-      const connection = await endingSockets(() => connect(settings))
+      const connection = await endingSockets((signal) => connect({ ...settings, ...tlsOf(given, signal) }))
       void connection.closed().then(broken, broken)
       return { connection, stream: jetstream(connection, { timeout: ackTimeoutMs }), newHeaders: headers }
     },
     end: ({ connection }) => connection.close(),
-    send: (open, deliveries, { answered }) =>
-      sendEach(deliveries, (delivery) => publish(open, delivery), answered),
+    send: (open, deliveries, { answered, leave }) =>
+      sendEach(deliveries, (delivery) => publish(open, delivery, leave), answered),
   })
 }
 
 /** The version's line, the content type and the id, which are headers too. */
 const HEADER_OVERHEAD = 512
 
+/** What is given for TLS reaches its sockets, and so does what ends them. */
+const tlsOf = ({ tls }: Readonly<Record<string, unknown>>, signal: AbortSignal): object =>
+  typeof tls === 'object' && tls !== null ? { tls: { ...tls, signal } } : {}
+
 /** The client takes addresses without them. */
-const credentialsIn = (servers: NatsPublisherOptions['servers']): object => {
-  const [first = ''] = typeof servers === 'string' ? [servers] : servers
+const credentialsIn = ([first = '']: readonly string[]): object => {
   if (!first.includes('@')) return {}
   const { username, password } = new URL(first)
   return { user: decodeURIComponent(username), pass: decodeURIComponent(password) }

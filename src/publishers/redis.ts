@@ -4,7 +4,7 @@
  *
  * Streams are not trimmed here: who reads them knows what may go.
  */
-import { OutageError } from '../core/errors.ts'
+import { isOutageError, OutageError } from '../core/errors.ts'
 import type { OutgoingDelivery, Publisher } from '../core/spi/index.ts'
 import { brokerPublisher } from './shared/broker.ts'
 import { checkOptions } from './shared/check-options.ts'
@@ -52,6 +52,8 @@ const OUTAGES = new Set([
   'CLUSTERDOWN',
   'NOREPLICAS',
   'TRYAGAIN',
+  'MOVED',
+  'ASK',
   'UNBLOCKED',
 ])
 
@@ -122,13 +124,16 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
       return client
     },
     end: (client) => client.destroy(),
-    async send(client, deliveries, { answered }) {
+    async send(client, deliveries, { answered, leave }) {
       const add = async (delivery: OutgoingDelivery): Promise<void> => {
         const entry = entryOf(`${prefix}${delivery.topic}`, messageOf(delivery))
         try {
           await client.sendCommand(entry)
         } catch (error) {
-          throw judged(error)
+          const reason = judged(error)
+          // After a failover the address may lead to another server, and this one keeps the connection.
+          if (isOutageError(reason)) leave()
+          throw reason
         }
       }
       const results = await sendEach(deliveries, add, waitForReplicas > 0 ? [] : answered)

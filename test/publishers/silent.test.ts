@@ -16,6 +16,8 @@ const PUBLISHERS: Readonly<Record<string, (host: string) => Publisher>> = {
   kafka: (host) => kafkaPublisher({ brokers: host, connectTimeoutMs, requestTimeoutMs: 300 }),
   mqtt: (host) => mqttPublisher({ url: `mqtt://${host}`, connectTimeoutMs }),
   nats: (host) => natsPublisher({ servers: `nats://${host}`, connectTimeoutMs }),
+  'nats that begins with TLS': (host) =>
+    natsPublisher({ servers: host, connectTimeoutMs, connection: { tls: { handshakeFirst: true } } }),
   rabbitmq: (host) => rabbitmqPublisher({ url: `amqp://${host}`, connectTimeoutMs }),
   redis: (host) => redisPublisher({ url: `redis://${host}`, connectTimeoutMs }),
 }

@@ -3,7 +3,7 @@
  * confirmed it. The delivery's topic is the routing key. Exchanges and queues are not declared here: who reads them
  * knows what they must be like.
  */
-import { OutageError, PermanentError } from '../../core/errors.ts'
+import { InvalidOptionError, OutageError, PermanentError } from '../../core/errors.ts'
 import { type EventRecord, shownWithKind } from '../../core/model/index.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../../core/spi/index.ts'
 import { brokerPublisher } from '../shared/broker.ts'
@@ -35,6 +35,17 @@ const REFUSED = 406
 /** The broker takes these two for more routing keys, and refuses the message where they are no lists of them. */
 const ORDERS = new Set(['CC', 'BCC'])
 
+/** The most that AMQP takes for a name; every event would be refused. */
+const MAX_NAME_BYTES = 255
+
+const checkName = (option: 'exchange' | 'source', value: unknown): void => {
+  if (typeof value !== 'string' || Buffer.byteLength(value) <= MAX_NAME_BYTES) return
+  throw new InvalidOptionError(
+    `rabbitmqPublisher: ${option} must have at most ${MAX_NAME_BYTES} bytes, not ${Buffer.byteLength(value)}`,
+    { option, value },
+  )
+}
+
 const judged = (error: unknown): unknown => {
   const { code, message } = error as { readonly code?: unknown; readonly message: string }
   if (code === REFUSED) return new PermanentError(`RabbitMQ refuses it: ${message}`, { cause: error })
@@ -57,6 +68,8 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
   })
   const { url, exchange = '', mandatory = true, persistent = true, connectTimeoutMs = 5_000 } = options
   const { source = 'posthaste', connection: given = {} } = options
+  checkName('exchange', exchange)
+  checkName('source', source)
   const messageOf = messages(options, 'cloudEvents:')
 
   /** Without a name, the client would take it for the exchange that has none. */
@@ -80,8 +93,8 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
         persistent,
         contentType,
         messageId: deduplicationId,
-        // In seconds; the header has the milliseconds too.
-        timestamp: Math.floor(event.occurredAtMs / 1_000),
+        // In seconds since 1970, and never before; the header has the milliseconds, and every time.
+        ...(event.occurredAtMs < 0 ? {} : { timestamp: Math.floor(event.occurredAtMs / 1_000) }),
         type: event.type,
         appId: source,
         headers: Object.fromEntries([...headers].filter(([name]) => !ORDERS.has(name))),

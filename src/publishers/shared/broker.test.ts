@@ -197,4 +197,40 @@ describe('a connection that is used for long', () => {
     }
     expect(opened).toBe(1)
   })
+
+  it('is left when another server may be the right one; what is under way on it goes on', async () => {
+    const lines: string[] = []
+    const answers = new Map<string, (result: SendResult) => void>()
+    const publisher = brokerPublisher<number>({
+      name: 'demoted',
+      maxBatch: 10,
+      open: async () => lines.push('open'),
+      end: (number) => void lines.push(`end ${number}`),
+      async send(number, [first], { leave }) {
+        const { id } = (first as OutgoingDelivery).event
+        lines.push(`${id} on ${number}`)
+        const result = await new Promise<SendResult>((answer) => answers.set(id, answer))
+        if (!result.ok) leave()
+        return [result]
+      },
+    })
+    const send = async (id: string): Promise<() => Promise<readonly SendResult[]>> => {
+      const sending = publisher.send([delivery(id)], { signal: new AbortController().signal })
+      while (!answers.has(id)) await new Promise((resolve) => setImmediate(resolve))
+      return () => sending
+    }
+    const outage = failed(new OutageError('not any more'))
+    const [a, b, c] = [await send('a'), await send('b'), await send('c')]
+    answers.get('a')?.(outage)
+    expect((await a()).map(verdict)).toEqual(['outage'])
+    const d = await send('d')
+    answers.get('d')?.(SENT)
+    expect((await d()).map(verdict)).toEqual(['done'])
+    answers.get('b')?.(outage)
+    expect((await b()).map(verdict)).toEqual(['outage'])
+    answers.get('c')?.(SENT)
+    expect((await c()).map(verdict)).toEqual(['done'])
+    await publisher.close?.()
+    expect(lines).toEqual(['open', 'a on 1', 'b on 1', 'c on 1', 'open', 'd on 5', 'end 1', 'end 5'])
+  })
 })

@@ -30,6 +30,8 @@ export interface Broker<Connection> {
 export interface BrokerContext extends SendContext {
   /** What is known of single deliveries before all is; looked at when the connection is lost meanwhile. */
   readonly answered: (SendResult | undefined)[]
+  /** To be called when another server may be the right one: the next send connects anew. What is under way goes on. */
+  leave(): void
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
@@ -38,6 +40,9 @@ const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(reso
 class Line<Connection> {
   readonly opened: Promise<Connection>
   isLost = false
+  /** Nothing new is sent on it; the last of its sends ends it. */
+  isLeft = false
+  sends = 0
   readonly #listeners = new Set<() => void>()
 
   constructor(broker: Broker<Connection>, dropped: (line: Line<Connection>) => void) {
@@ -126,11 +131,12 @@ class BrokerPublisher<Connection> implements Publisher {
     const line = this.#line
     const answered: (SendResult | undefined)[] = []
     let isSent = false
+    line.sends += 1
     try {
       const connection = await within(line.opened, signal, line.onLost)
       isSent = true
       const results = await within(
-        this.#broker.send(connection, deliveries, { signal, answered }),
+        this.#broker.send(connection, deliveries, { signal, answered, leave: () => this.#leave(line) }),
         signal,
         line.onLost,
       )
@@ -146,7 +152,16 @@ class BrokerPublisher<Connection> implements Publisher {
       // Answers that came with the end.
       await nextTurn()
       return { results: deliveries.map((_, at) => answered[at]), lost: true }
+    } finally {
+      line.sends -= 1
+      if (line.isLeft && line.sends === 0) void this.#end(line)
     }
+  }
+
+  #leave(line: Line<Connection>): void {
+    if (this.#line !== line) return
+    this.#line = null
+    line.isLeft = true
   }
 
   #drop(line: Line<Connection>): void {

@@ -39,7 +39,7 @@ const keeps = (rule: Rule, value: unknown): boolean => {
     case 'text or function':
       return typeof value === 'function' || (typeof value === 'string' && value !== '')
     case 'anything':
-      return true
+      return value !== undefined && value !== null
     case 'choice':
       return typeof value === 'string' && rule.of.includes(value)
     case 'number':
@@ -58,11 +58,12 @@ export const checkOptions = <Options extends object>(
     refuseUnknown(at, options, new Set(Object.keys(known)))
     for (const [option, rule] of Object.entries(known)) {
       const value = (options as Readonly<Record<string, unknown>>)[option]
-      const isAbsent = value === undefined || value === null
-      if (isAbsent ? rule.optional === true : keeps(rule, value)) continue
-      throw new InvalidOptionError(`${at}: ${option} must be ${wanted(rule)}, not ${shownWithKind(value)}`, {
-        option,
-        value,
-      })
+      if (keeps(rule, value) || (value === undefined && rule.optional === true)) continue
+      // Only what is left out gets its default.
+      const why =
+        value === null && rule.optional === true
+          ? 'must not be null; leave it out for the default'
+          : `must be ${wanted(rule)}, not ${shownWithKind(value)}`
+      throw new InvalidOptionError(`${at}: ${option} ${why}`, { option, value })
     }
   })

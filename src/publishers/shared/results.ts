@@ -1,5 +1,5 @@
 /** What publishers answer. */
-import { ERROR_CODES, OutboxError, RetryAfter } from '../../core/errors.ts'
+import { ERROR_CODES, OutageError, RetryAfter } from '../../core/errors.ts'
 import type { OutgoingDelivery, SendResult } from '../../core/spi/index.ts'
 
 export const SENT: SendResult = Object.freeze({ ok: true })
@@ -57,8 +57,12 @@ export const sendEach = (
     }),
   )
 
-export const closedError = (publisher: string): OutboxError =>
-  new OutboxError(
-    ERROR_CODES.closed,
-    `${publisher} is closed; a publisher cannot be used again after outbox.close()`,
+/** Another outbox that had the same publisher has closed it, which says nothing about the events of this one. */
+class ClosedPublisherError extends OutageError {
+  override readonly code = ERROR_CODES.closed
+}
+
+export const closedError = (publisher: string): OutageError =>
+  new ClosedPublisherError(
+    `${publisher} is closed, as it is after outbox.close(); a publisher belongs to one outbox, so make one for each`,
   )

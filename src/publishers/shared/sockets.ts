@@ -19,15 +19,17 @@ const note = (message: unknown): void => {
 
 let isListening = false
 
-/** Ends whatever `connect` opened when it fails. */
-export const endingSockets = async <T>(connect: () => Promise<T>): Promise<T> => {
+/** Ends whatever `connect` opened when it fails. Node tells nobody of sockets of TLS: these are to be given the signal. */
+export const endingSockets = async <T>(connect: (failed: AbortSignal) => Promise<T>): Promise<T> => {
   if (!isListening) subscribe('net.client.socket', note)
   isListening = true
   const store: Connecting = { sockets: new Set(), hasFailed: false }
+  const failed = new AbortController()
   try {
-    return await connecting.run(store, connect)
+    return await connecting.run(store, () => connect(failed.signal))
   } catch (error) {
     store.hasFailed = true
+    failed.abort()
     for (const socket of store.sockets) socket.destroy()
     throw error
   } finally {

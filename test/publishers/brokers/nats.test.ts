@@ -1,14 +1,49 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { debianProgram } from '../../../scripts/services/index.ts'
 import type { Publisher } from '../../../src/core/spi/index.ts'
 import { natsPublisher } from '../../../src/publishers/nats.ts'
 import { PublisherFixture } from '../../../src/testing/suites/publisher-fixture.ts'
+import { startProxy } from '../../databases/proxy.ts'
 import { newTopic, startBroker } from '../broker.ts'
 import { createNatsPlace } from '../places/nats.ts'
 import { testPublisher } from '../run.ts'
 
 testPublisher('nats')
+
+/** A server with settings of its own, for one test; gives its address. `DATA` stands for a folder. */
+const startServer = async (settings: string): Promise<string> => {
+  const folder = mkdtempSync(join(tmpdir(), 'posthaste-nats-'))
+  const config = join(folder, 'nats.conf')
+  writeFileSync(config, settings.replaceAll('DATA', join(folder, 'data')))
+  const { program, args } = await debianProgram('nats-server', 'usr/sbin/nats-server', [
+    ...['--addr', '127.0.0.1', '--port', '-1'],
+    ...['--config', config],
+  ])
+  const server = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  const ended = once(server, 'exit')
+  onTestFinished(async () => {
+    server.kill('SIGKILL')
+    await ended
+    rmSync(folder, { recursive: true })
+  })
+  let address: string | undefined
+  for await (const line of createInterface(server.stderr)) {
+    address ??= /client connections on (\S+)/.exec(line)?.[1]
+    if (line.includes('Server is ready')) break
+  }
+  // What it says from now on must not fill the pipe.
+  server.stderr.resume()
+  if (address === undefined) throw new Error('the server ended before it was ready')
+  return address
+}
 
 describe('nats in particular', () => {
   /** A place, and a stream of its own with these settings. */
@@ -36,6 +71,44 @@ describe('nats in particular', () => {
     await t.sends(publisher, [t.delivery({ topic: full })])
     const results = await t.send(publisher, [t.delivery({ topic: full }), t.delivery()])
     expect(results.map((result) => t.verdict(result))).toEqual(['outage', 'done'])
+  })
+
+  it('waits when the limits of its account are reached, and spends no attempt', async () => {
+    const host = await startServer(`
+      jetstream { store_dir: "DATA" }
+      accounts { A: { jetstream: { max_file: 20KB, max_mem: 20KB }, users: [{ user: a, password: a }] } }
+    `)
+    const connection = await connect({ servers: host, user: 'a', pass: 'a' })
+    onTestFinished(() => connection.close())
+    const { streams } = await jetstreamManager(connection)
+    const name = newTopic()
+    await streams.add({ name, subjects: [name] })
+    const t = new PublisherFixture({ topic: name } as never)
+    onTestFinished(() => t.close())
+    const publisher = t.closing(natsPublisher({ servers: `nats://a:a@${host}` }))
+    const send = async (data: string) => {
+      const [result] = await t.send(publisher, [t.delivery({ data: JSON.stringify(data) })])
+      return t.verdict(result)
+    }
+    expect(await send('x'.repeat(15_000))).toBe('done')
+    expect(await send('x'.repeat(15_000))).toBe('outage')
+    await streams.purge(name)
+    expect(await send('x'.repeat(15_000))).toBe('done')
+  })
+
+  it('a server without JetStream spends no attempt, and is left for another', async () => {
+    const { t, url, name } = await begin({})
+    const { username, password } = new URL(url)
+    const host = await startServer(`authorization { user: "${username}", password: "${password}" }`)
+    const proxy = await startProxy(`nats://${username}:${password}@${host}`)
+    onTestFinished(() => proxy[Symbol.asyncDispose]())
+    const publisher = t.closing(natsPublisher({ servers: proxy.url }))
+    const send = async () => await t.send(publisher, [t.delivery({ topic: name }), t.delivery()])
+    const results = await send()
+    expect(results.map((result) => t.verdict(result))).toEqual(['outage', 'outage'])
+    expect(String((results[0] as { readonly error: unknown }).error)).toContain('has no JetStream')
+    proxy.redirect(url)
+    expect((await send()).map((result) => t.verdict(result))).toEqual(['done', 'done'])
   })
 
   it('[63] stores once what is sent again because its answer was lost', async () => {
@@ -91,4 +164,18 @@ describe('nats in particular', () => {
     expect(results.map((result) => t.verdict(result))).toEqual(['dead', 'done'])
     expect(await count()).toBe(1)
   })
+  it.each(['$JS.API.STREAM.PURGE.', '$JS.API.STREAM.DELETE.', '$SYS.REQ.', '$KV.', '_INBOX.'])(
+    'nobody gives the server orders by the subject %s…',
+    async (start) => {
+      const { t, name, count } = await begin({})
+      const publisher = t.open()
+      await t.sends(publisher, [t.delivery({ topic: name })])
+      const results = await t.send(publisher, [
+        t.delivery({ topic: `${start}${name}` }),
+        t.delivery({ topic: `${name}.$JS` }),
+      ])
+      expect(results.map((result) => t.verdict(result))).toEqual(['dead', 'done'])
+      expect(await count()).toBe(2)
+    },
+  )
 })

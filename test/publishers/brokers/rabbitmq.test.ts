@@ -50,6 +50,18 @@ describe('rabbitmq in particular', () => {
     })
   })
 
+  it('leaves out a timestamp before 1970, which AMQP has no place for', async () => {
+    await t.sends(t.open(), [t.delivery({ occurredAtMs: -1 }), t.delivery({ occurredAtMs: 0 })])
+    const channel = await connection.createChannel()
+    const next = async () => ((await channel.get(place.topic)) as unknown as ConsumeMessage).properties
+    const [before, since] = [await next(), await next()]
+    expect([before.timestamp, before.headers?.['event-time']]).toEqual([
+      undefined,
+      '1969-12-31T23:59:59.999Z',
+    ])
+    expect([since.timestamp, since.headers?.['event-time']]).toEqual([0, '1970-01-01T00:00:00.000Z'])
+  })
+
   it('charges a missing exchange to those that are for it', async () => {
     const exchange = newTopic()
     const channel = await connection.createChannel()

@@ -1,9 +1,15 @@
 import { createClient } from 'redis'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { removeService, startService } from '../../../scripts/services/index.ts'
+import { createOutbox } from '../../../src/core/outbox.ts'
+import { NOOP_METRICS } from '../../../src/core/runtime/metrics.ts'
 import type { Publisher } from '../../../src/core/spi/index.ts'
 import { redisPublisher } from '../../../src/publishers/redis.ts'
+import { memoryStore } from '../../../src/stores/memory/index.ts'
 import { PublisherFixture } from '../../../src/testing/suites/publisher-fixture.ts'
+import { startProxy } from '../../databases/proxy.ts'
 import { newTopic, startBroker } from '../broker.ts'
+import { untilThere } from '../received.ts'
 import { testPublisher } from '../run.ts'
 
 testPublisher('redis')
@@ -54,6 +60,105 @@ describe('redis in particular', () => {
     expect(await send()).toEqual(['done', 'retry', 'done'])
     await client.sendCommand(['ACL', 'SETUSER', user, '-xadd'])
     expect(await send()).toEqual(['outage', 'outage', 'outage'])
+  })
+
+  it.each([
+    'READONLY You are read only',
+    'MASTERDOWN Link is down',
+    'LOADING Redis is loading',
+    'MOVED 1 127.0.0.1:1',
+    'ASK 1 127.0.0.1:1',
+    'CLUSTERDOWN The cluster is down',
+    'NOAUTH Authentication required.',
+  ])('an answer about the server spends no attempt, and the next send connects anew: %s', async (answer) => {
+    const { url, client, t } = await begin()
+    const wrong = newTopic()
+    await client.set(wrong, 'this is no stream')
+    const proxy = await startProxy(url, (data) =>
+      Buffer.from(data.toString('latin1').replaceAll(/-WRONGTYPE [^\r]*/g, `-${answer}`), 'latin1'),
+    )
+    onTestFinished(() => proxy[Symbol.asyncDispose]())
+    const used = new Set<number>()
+    proxy.onSent((connection) => void used.add(connection))
+    const publisher = t.closing(redisPublisher({ url: proxy.url }))
+    const send = async (...topics: string[]) =>
+      (
+        await t.send(
+          publisher,
+          topics.map((topic) => t.delivery({ topic })),
+        )
+      ).map((result) => t.verdict(result))
+    const { topic } = t.harness
+    expect(await send(topic)).toEqual(['done'])
+    expect(await send(topic)).toEqual(['done'])
+    expect(used.size).toBe(1)
+    expect(await send(topic, wrong, topic)).toEqual(['done', 'outage', 'done'])
+    expect(await send(topic)).toEqual(['done'])
+    expect(used.size).toBe(2)
+  })
+
+  it('goes on at the new primary after a failover, though the old one keeps the connection', async () => {
+    const [OLD, NEW] = ['redis@oldprimary', 'redis@newprimary']
+    const [oldUrl, newUrl] = [await startService(OLD), await startService(NEW)]
+    const proxy = await startProxy(oldUrl)
+    const used = new Set<number>()
+    proxy.onSent((connection) => void used.add(connection))
+    const clients = await Promise.all(
+      [oldUrl, newUrl].map(
+        async (url) =>
+          await createClient({ url })
+            .on('error', () => undefined)
+            .connect(),
+      ),
+    )
+    const [old, next] = clients as [(typeof clients)[0], (typeof clients)[0]]
+    const topic = newTopic()
+    const usedAtOpenings = new Set<number>()
+    const outbox = createOutbox({
+      store: memoryStore(),
+      pollIntervalMs: 20,
+      metrics: {
+        ...NOOP_METRICS,
+        breakerState(_destination, state) {
+          if (state === 'open') usedAtOpenings.add(used.size)
+        },
+      },
+      destinations: {
+        redis: {
+          to: redisPublisher({ url: proxy.url }),
+          events: ['*'],
+          topic,
+          breaker: { threshold: 3, openMs: 50, maxOpenMs: 50 },
+        },
+      },
+    })
+    onTestFinished(async () => {
+      await outbox.close()
+      for (const client of clients) client.destroy()
+      await proxy[Symbol.asyncDispose]()
+      await removeService(OLD)
+      await removeService(NEW)
+    })
+    await outbox.start()
+    const publish = (n: number) =>
+      outbox.transaction((tx) => outbox.publish(tx, { type: 'order.placed', key: 'k', payload: { n } }))
+    await publish(1)
+    await untilThere(1, async () => (await old.xRange(topic, '-', '+')) ?? [])
+    const { port } = new URL(newUrl)
+    await old.sendCommand(['REPLICAOF', '127.0.0.1', port])
+    await publish(2)
+    // The address still leads to the old one: a connection for each send that the breaker lets through, and no more.
+    await untilThere(3, async () => [...usedAtOpenings])
+    expect([...usedAtOpenings].slice(0, 3)).toEqual([3, 4, 5])
+    proxy.redirect(newUrl)
+    const [entry] = await untilThere(1, async () => (await next.xRange(topic, '-', '+')) ?? [])
+    expect(entry?.message.data).toBe('{"n":2}')
+    await outbox.flush()
+    const { deliveries } = await outbox.inspect.list({ limit: 10 })
+    expect(deliveries.map(({ status, attempts }) => [status, attempts])).toEqual([
+      ['done', 1],
+      ['done', 1],
+    ])
   })
 
   it('a header cannot pass for the payload', async () => {
