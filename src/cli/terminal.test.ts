@@ -26,3 +26,14 @@ it.each([200, 100, 80, 60, 40, 20])('a table is no wider than a terminal of %i c
   if (width < 80) return
   for (const title of TITLES.slice(1)) expect(lines[0]).toContain(title)
 })
+
+it.each([80, 60, 45])('an id is never cut in a terminal of %i columns', (width) => {
+  const id = '019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e'
+  const columns: readonly Column<string>[] = [
+    { title: 'event', text: (row) => row, whole: true },
+    ...COLUMNS.map(({ title, text }) => ({ title, text })),
+  ]
+  const lines = tableLines([id], columns, painter(false), width)
+  expect(lines[1]).toContain(id)
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(width)
+})

@@ -1,4 +1,6 @@
 /** Where settings come from, who wins, and what is refused before anything starts. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createFolder, createShop, type Ended, type Folder, SHOP } from './cli.ts'
 
@@ -34,6 +36,16 @@ describe('a configuration', { timeout: 120_000 }, () => {
     expect(settingOf(ended, 'retry.baseMs')).toEqual([200, 'default'])
     const wrong = await shop.run(['config', '--set', 'nosuch=1'])
     expect(wrong).toMatchObject({ code: 3, stderr: expect.stringContaining('retry.maxAttempts') })
+    expect(await shop.run(['config', '--set', 'pollInterval'])).toMatchObject({ code: 2 })
+    expect(await shop.run(['worker', '--once', '--destinations', 'nosuch'])).toMatchObject({ code: 5 })
+  })
+
+  it('is the TOML of the documents', async () => {
+    const page = readFileSync(join(import.meta.dirname, '../../docs/configuration.md'), 'utf8')
+    const [, toml = ''] = /```toml\n(.*?)```/s.exec(page) ?? []
+    const folder = withFile('posthaste.config.toml', toml.replace('./outbox.ts', './shop.mjs'))
+    const { code, json } = await folder.run(['config', '--json'])
+    expect([code, json.outboxes.map(({ name }: { name: string }) => name)]).toEqual([0, ['shop', 'reports']])
   })
 
   it('is TypeScript', async () => {

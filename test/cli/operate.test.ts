@@ -25,7 +25,7 @@ describe('the commands', { timeout: 240_000 }, () => {
     const [good = ''] = await shop.publish(1)
     const bad = await shop.publish(3, 'ada')
     const waiting = await shop.run(['why', good, '--json'])
-    expect(JSON.stringify(waiting.json)).toContain('did not know the destinations')
+    expect(JSON.stringify(waiting.json)).toContain('was not started')
 
     expect((await shop.run(['consume-one', '--destinations', 'audit', '--json'])).json).toMatchObject({
       idle: false,
@@ -101,6 +101,12 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect((await shop.run(['replay', good, '--destination', 'audit', '--json'])).json).toMatchObject({
       replayed: 1,
     })
+    const [other = ''] = await shop.publish(1)
+    const late = await shop.run(['replay', other])
+    expect(late).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining(`${other} is not done but pending`),
+    })
     const tail = await shop.run(['events', 'tail', '--limit', '2', '--json'])
     expect(tail.stdout.trim().split('\n')).toHaveLength(3)
 
@@ -120,7 +126,7 @@ describe('the commands', { timeout: 240_000 }, () => {
       dead: 0,
       more: false,
     })
-    expect(await shop.run(['partitions', '--once'])).toMatchObject({ code: 2 })
+    expect(await shop.run(['partitions', '--once'])).toMatchObject({ code: 6 })
   })
 
   it('say by whom an event was delivered, and which way', async () => {
@@ -214,7 +220,7 @@ describe('the commands', { timeout: 240_000 }, () => {
     await shop.run(['pause', 'mailer'])
     const [id = ''] = await shop.publish(1)
     const why = async () => (await shop.run(['why', id])).stdout
-    while ((await why()).includes('did not know the destinations')) {}
+    while ((await why()).includes('was not started')) {}
     first.child.kill('SIGKILL')
     await first.ended
     // As if it had ended a minute ago for the database.
@@ -299,12 +305,16 @@ describe('the commands', { timeout: 240_000 }, () => {
 
   it('make no file where there is none', async () => {
     const folder = createFolder()
-    const looks = ['status', 'doctor', 'events', 'migrate --status', 'migrate --dry-run', 'import --dry-run']
+    const looks = ['status', 'doctor', 'events', 'import --dry-run']
     for (const look of [...looks, `why ${UNKNOWN}`]) {
       const ended = await folder.run([...look.split(' '), '--url', 'sqlite:nosuch.db'])
       expect([look, ended.code]).toEqual([look, look === 'doctor' ? 1 : 4])
       expect(ended.stdout + ended.stderr).toContain('there is no file nosuch.db')
     }
+    const status = await folder.run(['migrate', '--status', '--url', 'sqlite:nosuch.db'])
+    expect(status).toMatchObject({ code: 1, stdout: expect.stringContaining('at version 0 of') })
+    const wouldDo = await folder.run(['migrate', '--dry-run', '--url', 'sqlite:nosuch.db'])
+    expect(wouldDo).toMatchObject({ code: 0, stdout: expect.stringContaining('would apply') })
     expect(readdirSync(folder.path)).toEqual(['node_modules'])
     expect((await folder.run(['migrate', '--url', 'sqlite:nosuch.db'])).code).toBe(0)
   })
