@@ -142,7 +142,7 @@ describe('a file in particular', () => {
   })
 })
 
-describe.skipIf(process.platform === 'win32')('a pipe in particular', () => {
+describe('a pipe in particular', () => {
   let folder: string
   let path: string
   const t = new PublisherFixture({ topic: 'orders' } as never)
