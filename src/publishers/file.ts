@@ -2,7 +2,10 @@
  * `posthaste/publishers/file`: one line of JSON per event, into a file or to standard output. For audit logs, for
  * programs that read a pipe, and to look at what would be sent.
  */
+import { constants, openSync, type Stats } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
+import { Socket } from 'node:net'
+import type { Writable } from 'node:stream'
 import { OutageError } from '../core/errors.ts'
 import type { OutgoingDelivery, Publisher, SendContext, SendResult } from '../core/spi/index.ts'
 import { checkOptions } from './shared/check-options.ts'
@@ -42,12 +45,26 @@ const LINE_FEED = 0x0a
 
 const nothing = (): void => undefined
 
+const writeTo = (stream: Writable, text: string): Promise<void> => {
+  // Whoever read it may be gone: that is told to the callback, and once more to everybody, which would end the process.
+  if (!stream.listeners('error').includes(nothing)) stream.on('error', nothing)
+  return new Promise((resolve, reject) => {
+    stream.write(text, (error) => (error ? reject(error) : resolve()))
+  })
+}
+
+type Identity = Pick<Stats, 'ino' | 'dev'>
+
+const isSame = (one: Identity, other: Identity): boolean => one.ino === other.ino && one.dev === other.dev
+
 abstract class LinePublisher implements Publisher {
   readonly maxBatch = 1_000
   readonly orderedPrefix = true
   readonly #lineOf: (delivery: OutgoingDelivery) => string
   readonly #name: string
+  readonly #underWay = new Set<Promise<void>>()
   #last: Promise<unknown> = Promise.resolve()
+  #isWriting = false
   #closed = false
 
   constructor(name: string, options: StdoutPublisherOptions) {
@@ -64,26 +81,43 @@ abstract class LinePublisher implements Publisher {
     // One batch after another: lines of two must not mix.
     const written = this.#last.then(async () => {
       signal.throwIfAborted()
-      await this.write(made.join(''))
+      this.#isWriting = true
+      try {
+        await this.write(made.join(''))
+      } finally {
+        this.#isWriting = false
+      }
     })
-    this.#last = written.catch(() => undefined)
+    this.#last = written.catch(nothing)
+    const awaited = within(written, signal)
+    this.#underWay.add(awaited)
     try {
-      await within(written, signal)
+      await awaited
     } catch (cause) {
       // A full disk, a folder that is not there: nothing that an event could help.
       const why = cause instanceof Error ? cause.message : String(cause)
       throw new OutageError(`${this.#name} could not write: ${why}`, { cause })
+    } finally {
+      this.#underWay.delete(awaited)
     }
     return around(made.map(() => SENT))
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    await this.#last
-    await this.end()
+    // Each for as long as its signal allows.
+    await Promise.allSettled(this.#underWay)
+    const isStuck = this.#isWriting
+    if (isStuck) this.cutOff()
+    const ended = this.#last.then(() => this.end())
+    // What nobody waits for any more may never end.
+    if (isStuck) ended.catch(nothing)
+    else await ended
   }
 
   protected abstract write(text: string): Promise<void>
+  /** Ends a write that is stuck, where that can be done. */
+  protected abstract cutOff(): void
   protected abstract end(): Promise<void>
 }
 
@@ -91,6 +125,7 @@ class FilePublisher extends LinePublisher {
   readonly #path: string
   readonly #sync: boolean
   #file: FileHandle | null = null
+  #pipe: { readonly socket: Socket; readonly at: Identity } | null = null
 
   constructor(options: FilePublisherOptions) {
     super('the file publisher', options)
@@ -99,7 +134,9 @@ class FilePublisher extends LinePublisher {
   }
 
   protected async write(text: string): Promise<void> {
-    const { file, size, isTorn } = await this.#current()
+    const there = await stat(this.#path).catch(() => null)
+    if (there?.isFIFO()) return await writeTo(await this.#currentPipe(there), text)
+    const { file, size, isTorn } = await this.#current(there)
     const bytes = Buffer.from(isTorn ? `\n${text}` : text)
     let written = 0
     try {
@@ -112,16 +149,34 @@ class FilePublisher extends LinePublisher {
   }
 
   protected async end(): Promise<void> {
-    const file = this.#file
+    const [file, pipe] = [this.#file, this.#pipe]
     this.#file = null
+    this.#pipe = null
+    pipe?.socket.destroy()
     await file?.close()
   }
 
+  /** A file gets what is written to it when it can; the reader of a pipe may never read on. */
+  protected cutOff(): void {
+    this.#pipe?.socket.destroy()
+  }
+
+  /** A socket, because a pipe that nobody reads would keep one of Node's threads, and with that the process from its end. */
+  async #currentPipe(at: Identity): Promise<Socket> {
+    if (this.#pipe !== null && isSame(this.#pipe.at, at) && !this.#pipe.socket.destroyed)
+      return this.#pipe.socket
+    await this.end()
+    // Without a reader this fails (ENXIO) instead of waiting for one.
+    const fd = openSync(this.#path, constants.O_WRONLY | constants.O_NONBLOCK)
+    const socket = new Socket({ fd, readable: false, writable: true })
+    this.#pipe = { socket, at }
+    return socket
+  }
+
   /** The file that has the name now: somebody may have moved or deleted the one that we have open. */
-  async #current(): Promise<{ file: FileHandle; size: number; isTorn: boolean }> {
-    const there = this.#file === null ? null : await stat(this.#path).catch(() => null)
+  async #current(there: Stats | null): Promise<{ file: FileHandle; size: number; isTorn: boolean }> {
     const ours = await this.#file?.stat()
-    if (this.#file !== null && ours !== undefined && there?.ino === ours.ino && there.dev === ours.dev)
+    if (this.#file !== null && ours !== undefined && there !== null && isSame(there, ours))
       return { file: this.#file, size: ours.size, isTorn: false }
     await this.end()
     const file = await open(this.#path, 'a')
@@ -160,12 +215,11 @@ class StdoutPublisher extends LinePublisher {
   }
 
   protected write(text: string): Promise<void> {
-    // Whoever read it may be gone: that is told to the callback, and once more to everybody, which would end the process.
-    if (!process.stdout.listeners('error').includes(nothing)) process.stdout.on('error', nothing)
-    return new Promise((resolve, reject) => {
-      process.stdout.write(text, (error) => (error ? reject(error) : resolve()))
-    })
+    return writeTo(process.stdout, text)
   }
+
+  /** It is not ours alone. */
+  protected cutOff(): void {}
 
   protected async end(): Promise<void> {}
 }

@@ -13,6 +13,7 @@ import {
 import type { OutgoingDelivery, Publisher, SendResult } from '../core/spi/index.ts'
 import { checkOptions } from './shared/check-options.ts'
 import { closedError, failed, SENT } from './shared/results.ts'
+import { within } from './shared/within.ts'
 
 /** As much of an outbox as is needed. It may be one that only publishes: `serve: []`. */
 export interface ForwardTarget<Tx> {
@@ -73,34 +74,36 @@ export const forwardPublisher = <Tx>(options: ForwardPublisherOptions<Tx>): Publ
   checkOptions('forwardPublisher', options, { to: { kind: 'anything' } })
   const { to } = options
   let isClosed = false
-  const store = (deliveries: readonly OutgoingDelivery[]): Promise<unknown> =>
-    to.transaction((tx) => to.publishMany(tx, deliveries.map(draftOf)))
-  const storeAlone = async (delivery: OutgoingDelivery): Promise<SendResult> => {
+  /** What became of them together. A transaction that ends later does no harm: the idempotency key sees to that. */
+  const store = async (deliveries: readonly OutgoingDelivery[], signal: AbortSignal): Promise<SendResult> => {
     try {
-      await store([delivery])
+      await within(
+        to.transaction((tx) => to.publishMany(tx, deliveries.map(draftOf))),
+        signal,
+      )
       return SENT
     } catch (error) {
-      return failed(judged(error))
+      if (!signal.aborted || error !== signal.reason) return failed(judged(error))
+      // A database that hangs says nothing about the event either.
+      return failed(
+        new OutageError('the outbox that it is forwarded to did not answer in time', { cause: error }),
+      )
     }
   }
   return {
     maxBatch: 500,
     async send(deliveries, { signal }) {
       if (isClosed) throw closedError('the forward publisher')
-      try {
-        await store(deliveries)
-        return deliveries.map(() => SENT)
-      } catch (error) {
-        const reason = judged(error)
-        if (deliveries.length === 1 || isOutageError(reason)) return deliveries.map(() => failed(reason))
-      }
+      const together = await store(deliveries, signal)
+      if (together.ok || deliveries.length === 1 || isOutageError(together.error))
+        return deliveries.map(() => together)
       // One that is refused must not keep the others, nor spend their attempts: each gets a transaction of its own.
       const results: SendResult[] = []
       for (const delivery of deliveries)
         results.push(
           signal.aborted
             ? failed(new OutageError('there was no time left to forward it'))
-            : await storeAlone(delivery),
+            : await store([delivery], signal),
         )
       return results
     },

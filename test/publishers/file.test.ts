@@ -1,9 +1,11 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   appendFileSync,
+  constants,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -11,8 +13,10 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
+import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ROOT } from '../../scripts/run.ts'
 import type { Publisher } from '../../src/core/spi/index.ts'
@@ -121,6 +125,91 @@ describe('a file in particular', () => {
     const lines = readFileSync(path, 'utf8').split('\n')
     expect(lines.filter((line) => /"data":(1|7|3)\}$/.test(line))).toHaveLength(3)
   })
+
+  it('whose disk does not answer is an outage, and keeps nobody from closing', async () => {
+    const publisher = start()
+    await send(publisher, 1)
+    const probe = await open(join(folder, 'probe'), 'w')
+    const stop = new AbortController()
+    vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, 'write').mockImplementation(() => {
+      stop.abort(new Error('no time left'))
+      return new Promise<never>(() => undefined)
+    })
+    await probe.close()
+    const sending = publisher.send([t.delivery()], { signal: stop.signal })
+    await expect(sending).rejects.toMatchObject({ code: 'POSTHASTE_OUTAGE' })
+    await publisher.close?.()
+  })
+})
+
+describe('a pipe in particular', () => {
+  let folder: string
+  let path: string
+  const t = new PublisherFixture({ topic: 'orders' } as never)
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'posthaste-pipe-'))
+    path = join(folder, 'pipe')
+    execFileSync('mkfifo', [path])
+  })
+  afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+  /** Has it open, and reads no more than it can keep until it is asked to. */
+  const read = (): Socket => {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    return new Socket({ fd, readable: true, writable: false })
+  }
+  const send = async (publisher: Publisher, data: string, timeoutMs?: number): Promise<string> =>
+    t.verdict((await t.send(publisher, [t.delivery({ data })], timeoutMs))[0])
+  const linesOf = (written: string): unknown[] =>
+    written
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => (JSON.parse(line) as { data: unknown }).data)
+
+  it('has the lines, and is found again when its reader comes back, or when it is another one', async () => {
+    const publisher = filePublisher({ path })
+    expect(await send(publisher, '1')).toBe('outage')
+    const first = read()
+    expect([await send(publisher, '2'), await send(publisher, '3')]).toEqual(['done', 'done'])
+    let got = ''
+    for await (const part of first) {
+      got += String(part)
+      if (linesOf(got).length === 2) break
+    }
+    expect(linesOf(got)).toEqual([2, 3])
+    expect(first.destroyed).toBe(true)
+    expect(await send(publisher, '4')).toBe('outage')
+    const second = read()
+    expect(await send(publisher, '5')).toBe('done')
+    unlinkSync(path)
+    expect(await send(publisher, '6')).toBe('done')
+    expect(linesOf(readFileSync(path, 'utf8'))).toEqual([6])
+    await publisher.close?.()
+    // Up to the end, which there is once nobody has it open for writing.
+    expect(linesOf(await text(second))).toEqual([5])
+  })
+
+  it('whose reader is stuck is an outage, and is let go of when the publisher is closed', async () => {
+    const reader = read()
+    const publisher = filePublisher({ path })
+    const large = JSON.stringify('x'.repeat(1_000_000))
+    expect([await send(publisher, large, 100), await send(publisher, '2', 100)]).toEqual(['outage', 'outage'])
+    await publisher.close?.()
+    const left = await text(reader)
+    expect(left.length).toBeGreaterThan(0)
+    expect(left.length).toBeLessThan(large.length)
+  })
+
+  it('whose reader reads on has every line whole, also those that were given up', async () => {
+    const reader = read()
+    const publisher = filePublisher({ path })
+    const large = JSON.stringify('x'.repeat(200_000))
+    expect(await send(publisher, large, 100)).toBe('outage')
+    const whole = text(reader)
+    expect(await send(publisher, '2')).toBe('done')
+    await publisher.close?.()
+    expect(linesOf(await whole)).toEqual(['x'.repeat(200_000), 2])
+  })
 })
 
 describe('standard output in particular', () => {
@@ -148,5 +237,26 @@ describe('standard output in particular', () => {
     child.stdin.write('go\n')
     const [code] = await once(child, 'exit')
     expect({ code, said }).toEqual({ code: 7, said: 'done\noutage outage\n' })
+  })
+
+  it('whose reader is stuck is an outage, and keeps nobody from closing', async () => {
+    const script = `
+      import { stdoutPublisher } from './src/publishers/file.ts'
+      import { PublisherFixture } from './src/testing/suites/publisher-fixture.ts'
+      const t = new PublisherFixture({ topic: 'orders' })
+      const publisher = stdoutPublisher()
+      const data = JSON.stringify('x'.repeat(5_000_000))
+      console.error(t.verdict((await t.send(publisher, [t.delivery({ data })], 100))[0]))
+      await publisher.close()
+      process.exit(7)`
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
+      cwd: ROOT,
+    })
+    let said = ''
+    child.stderr.on('data', (part: Buffer) => {
+      said += part.toString()
+    })
+    const [code] = await once(child, 'exit')
+    expect({ code, said }).toEqual({ code: 7, said: 'outage\n' })
   })
 })

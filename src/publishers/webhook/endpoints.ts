@@ -34,20 +34,23 @@ class EndpointState {
     return this.#running === 0 && this.#waiting.length === 0
   }
 
+  get #hasPlace(): boolean {
+    return this.#running < this.#limits.concurrency
+  }
+
   async run<T>(now: () => number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    while (this.#running >= this.#limits.concurrency)
-      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    while (!this.#hasPlace && !signal.aborted) await this.#turn(signal)
     if (signal.aborted) {
-      this.#waiting.shift()?.()
+      this.#passOn()
       throw notSent(0, 'others were sent to the endpoint first, and there was no time left')
     }
     const wait = this.#openUntil - now()
     if (wait > 0) {
-      this.#waiting.shift()?.()
+      this.#passOn()
       throw this.#later(wait)
     }
     if (this.#opened > 0 && this.#probing) {
-      this.#waiting.shift()?.()
+      this.#passOn()
       throw this.#later(this.#limits.breakerOpenMs)
     }
     this.#probing = this.#opened > 0
@@ -57,7 +60,7 @@ class EndpointState {
     } finally {
       this.#running -= 1
       this.#probing = false
-      this.#waiting.shift()?.()
+      this.#passOn()
     }
   }
 
@@ -74,6 +77,27 @@ class EndpointState {
     const { breakerOpenMs, breakerMaxOpenMs } = this.#limits
     this.#openUntil = now + Math.min(breakerMaxOpenMs, breakerOpenMs * 2 ** Math.min(this.#opened, 20))
     this.#opened += 1
+  }
+
+  /** Until a place may be free; no longer than the signal allows, whatever those before it do. */
+  #turn(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        signal.removeEventListener('abort', leave)
+        resolve()
+      }
+      const leave = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(wake), 1)
+        resolve()
+      }
+      this.#waiting.push(wake)
+      signal.addEventListener('abort', leave, { once: true })
+    })
+  }
+
+  /** Nobody is woken for nothing: they would lose their turn. */
+  #passOn(): void {
+    if (this.#hasPlace) this.#waiting.shift()?.()
   }
 
   #later(delayMs: number): RetryAfter {
@@ -103,8 +127,8 @@ export class Endpoints {
     state.usedAt = this.#now()
     // Last used, last in the map.
     this.#states.delete(url)
-    this.#states.set(url, state)
     this.#forget()
+    this.#states.set(url, state)
     return state
   }
 
@@ -115,8 +139,9 @@ export class Endpoints {
   #forget(): void {
     for (const [url, state] of this.#states) {
       const isOld = this.#now() - state.usedAt > FORGOTTEN_AFTER_MS
-      if (!state.isIdle || (!isOld && this.#states.size <= MOST_REMEMBERED)) return
-      this.#states.delete(url)
+      if (!isOld && this.#states.size < MOST_REMEMBERED) return
+      // One that is busy must not be the reason to keep all that were used after it.
+      if (state.isIdle) this.#states.delete(url)
     }
   }
 }

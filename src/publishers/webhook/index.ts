@@ -5,15 +5,17 @@
  * destination is treated like any broker: when it cannot be reached, that is an outage. Endpoints that depend on the
  * event have breakers of their own (endpoints.ts), so that one of them does not hold up the others.
  */
+import { setMaxListeners } from 'node:events'
 import { OutageError, PermanentError, RetryAfter } from '../../core/errors.ts'
 import type { EventRecord } from '../../core/model/index.ts'
 import type { OutgoingDelivery, Publisher, SendContext } from '../../core/spi/index.ts'
 import { checkOptions } from '../shared/check-options.ts'
-import { asciiValue, type FormatOptions, messages } from '../shared/message.ts'
+import { type FormatOptions, messages } from '../shared/message.ts'
 import { closedError, sendEach } from '../shared/results.ts'
 import { within } from '../shared/within.ts'
 import { blockListOf, checkUrl, type Guard, type Lookup, lookupAll, safeAddress } from './addresses.ts'
 import { Endpoints } from './endpoints.ts'
+import { checkEndpointHeaders, headersOf } from './headers.ts'
 import { type Answer, Poster } from './request.ts'
 import { keyOf, signatureOf } from './signature.ts'
 
@@ -52,26 +54,6 @@ export interface WebhookPublisherOptions extends FormatOptions {
   /** Finds the addresses of a name. Default the system's resolver. */
   readonly lookup?: Lookup
 }
-
-/** Said by the connection or by us, never by an event or an endpoint. */
-const NOT_PASSED_ON = new Set([
-  'host',
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'expect',
-  'content-length',
-  'content-encoding',
-  'webhook-id',
-  'webhook-timestamp',
-  'webhook-signature',
-])
 
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000
 const SHOWN_CHARS = 500
@@ -118,11 +100,14 @@ class WebhookPublisher implements Publisher {
     if (typeof options.endpoint !== 'function') {
       checkUrl(options.endpoint.url, this.#guard)
       keysOf(options.endpoint)
+      checkEndpointHeaders(options.endpoint.headers ?? {})
     }
   }
 
   async send(deliveries: readonly OutgoingDelivery[], context: SendContext) {
     if (this.#closed) throw closedError('the webhook publisher')
+    // Each delivery listens to it, and Node takes more than ten listeners for a leak.
+    setMaxListeners(0, context.signal)
     const sending = sendEach(deliveries, (delivery) => this.#sendOne(delivery, context))
     this.#underWay.add(sending)
     try {
@@ -161,16 +146,21 @@ class WebhookPublisher implements Publisher {
       if (answer.status === 410) {
         const isNews = !state.gone
         state.gone = true
-        if (isNews) await this.#tellGone(endpoint, delivery.event, state)
+        if (isNews) await this.#tellGone(endpoint, delivery.event, state, context)
         throw gone(endpoint.url)
       }
       this.#judge(answer)
     })
   }
 
-  async #tellGone(endpoint: WebhookEndpoint, event: EventRecord, state: { gone: boolean }): Promise<void> {
+  async #tellGone(
+    endpoint: WebhookEndpoint,
+    event: EventRecord,
+    state: { gone: boolean },
+    { signal }: SendContext,
+  ): Promise<void> {
     try {
-      await this.#options.onGone?.(endpoint, event)
+      await within(Promise.resolve(this.#options.onGone?.(endpoint, event)), signal)
     } catch (error) {
       state.gone = false
       throw error
@@ -189,15 +179,8 @@ class WebhookPublisher implements Publisher {
     // Whoever answers for a name may take their time, too.
     const address = await within(safeAddress(url, this.#guard), until)
     const message = this.#messageOf(delivery)
-    const headers: Record<string, string> = {}
-    const pass = (name: string, value: string): void => {
-      const lower = name.toLowerCase()
-      if (!NOT_PASSED_ON.has(lower)) headers[lower] = value
-    }
-    for (const [name, value] of message.headers) pass(name, asciiValue(value))
-    for (const [name, value] of Object.entries(endpoint.headers ?? {})) pass(name, value)
+    const headers = headersOf(message, endpoint.headers ?? {})
     const [id, timestamp] = [delivery.deduplicationId, Math.floor(Date.now() / 1_000)]
-    headers['content-type'] = message.contentType
     headers['webhook-id'] = id
     headers['webhook-timestamp'] = String(timestamp)
     headers['webhook-signature'] = signatureOf(keys, id, timestamp, message.body)

@@ -52,8 +52,17 @@ export class Poster {
         lookup: pinned,
         signal,
       })
+      let isAnswered = false
       request.on('error', reject)
+      // Without it Node would end the request without a word. Nobody here speaks another protocol.
+      request.on('upgrade', (response, socket) => {
+        socket.destroy()
+        resolve({ status: response.statusCode ?? 0, retryAfter: undefined, text: '' })
+      })
+      // However it ended, somebody waits for it. With an answer it can be closed before that was read.
+      request.on('close', () => isAnswered || reject(new Error('the connection ended before an answer')))
       request.on('response', (response) => {
+        isAnswered = true
         const parts: Buffer[] = []
         let size = 0
         const answered = (): void => {
@@ -70,6 +79,7 @@ export class Poster {
         })
         response.on('end', answered)
         response.on('error', reject)
+        response.on('close', () => reject(new Error('the connection ended within the answer')))
       })
       request.end(body)
     })
