@@ -20,7 +20,7 @@ const RUNS: Readonly<Record<string, readonly [(ids: Ids) => readonly string[], s
     'consume-one': [() => [], 'idle'],
     cleanup: [() => ['--once'], 'outboxes'],
     // SQLite has none.
-    partitions: [() => ['--once'], 'error', EXIT.usage],
+    partitions: [() => ['--once'], 'error', EXIT.conflict],
     status: [() => [], 'outboxes'],
     'events list': [() => ['--limit', '1'], 'deliveries'],
     'events show': [({ good }) => [good], 'event'],

@@ -200,6 +200,18 @@ describe('answers', () => {
     expect(seen.map(({ path }) => path)).toEqual(['/gone', '/here'])
   })
 
+  it('410 is the answer for those too that waited for their turn', async () => {
+    reply = () => ({ status: 410 })
+    const publisher = open({ endpoint: () => ({ url: origin, secret: SECRET }), concurrency: 1 })
+    const results = await t.send(
+      publisher,
+      Array.from({ length: 10 }, () => t.delivery()),
+    )
+    await publisher.close?.()
+    expect(new Set(results.map((result) => t.verdict(result)))).toEqual(new Set(['dead']))
+    expect(seen).toHaveLength(1)
+  })
+
   it('one that is longer than anybody wants to read ends there', async () => {
     reply = () => ({ status: 500, body: 'x'.repeat(5_000_000) })
     const { error } = await answer(open({ maxResponseBytes: 1_000 }))

@@ -131,8 +131,9 @@ class WebhookPublisher implements Publisher {
         : given
     if (endpoint === null) return
     const state = this.#endpoints.of(endpoint.url)
-    if (state.gone) throw gone(endpoint.url)
     await this.#endpoints.run(state, context.signal, async () => {
+      // Also for those that waited for their turn while the endpoint said so.
+      if (state.gone) throw gone(endpoint.url)
       let answer: Answer
       try {
         answer = await this.#post(endpoint, delivery, context)
