@@ -29,7 +29,7 @@ const config: KnipConfig = {
   // smol-toml is loaded from the user's folder; tests put it there.
   ignoreDependencies: ['@arethetypeswrong/cli', 'graphile-worker', 'pg-boss', 'smol-toml'],
   // Of the system, where there are any.
-  ignoreBinaries: ['mount', 'umount'],
+  ignoreBinaries: ['mkfifo', 'mount', 'umount'],
   // test/nodes has its own package.json for the peers that Node 20 cannot install.
   rules: { optionalPeerDependencies: 'off' },
 }
