@@ -46,6 +46,20 @@ describe('a configuration', { timeout: 120_000 }, () => {
     const folder = withFile('posthaste.config.toml', toml.replace('./outbox.ts', './shop.mjs'))
     const { code, json } = await folder.run(['config', '--json'])
     expect([code, json.outboxes.map(({ name }: { name: string }) => name)]).toEqual([0, ['shop', 'reports']])
+
+    // Of two databases one is there.
+    const reports = 'postgres://reports:secret@127.0.0.1:1/reports'
+    folder.write(
+      'posthaste.config.json',
+      JSON.stringify({ outboxes: { shop: { module: './shop.mjs' }, reports: { url: reports } } }),
+    )
+    await folder.run(['migrate', '--outbox', 'shop', '--config', 'posthaste.config.json'])
+    const status = await folder.run(['status', '--json', '--config', 'posthaste.config.json'])
+    expect(status.code).toBe(4)
+    expect(status.json.outboxes).toMatchObject([
+      { name: 'shop', store: 'sqlite' },
+      { name: 'reports', error: { code: 'POSTHASTE_STORE_UNAVAILABLE' } },
+    ])
   })
 
   it('is TypeScript', async () => {

@@ -1,5 +1,7 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { Command } from '../command.ts'
+import { EXIT } from '../exit-codes.ts'
+import { describeFailure } from '../failures.ts'
 import { durationFlag } from '../filters.ts'
 import { type DestinationOverview, destinationText, type OutboxOverview, takeOverview } from '../overview.ts'
 import type { Session } from '../session.ts'
@@ -220,13 +222,24 @@ export const status: Command = {
     const everyMs = Math.max(100, durationFlag(session, 'interval') ?? 2_000)
     const times = session.whole('times', Number.MAX_SAFE_INTEGER, [1, 1_000_000])
     if (session.isOn('watch')) return await watch(session, everyMs, times)
-    const all: OutboxOverview[] = []
-    for (const [index, loaded] of (await session.outboxes()).entries()) {
-      const overview = await takeOverview(loaded, null)
+    const outboxes = await session.outboxes()
+    const all: object[] = []
+    let exitCode: number = EXIT.ok
+    for (const [index, loaded] of outboxes.entries()) {
       if (index > 0) session.say()
-      for (const line of overviewLines(overview, session.paint, session.width)) session.say(line)
-      all.push(overview)
+      try {
+        const overview = await takeOverview(loaded, null)
+        for (const line of overviewLines(overview, session.paint, session.width)) session.say(line)
+        all.push(plain(overview))
+      } catch (error) {
+        // What is known of the others is told all the same.
+        if (outboxes.length === 1) throw error
+        const failure = describeFailure(error)
+        exitCode ||= failure.exitCode
+        session.say(`${session.paint('bold', clean(loaded.name))}: ${session.paint('red', failure.message)}`)
+        all.push({ name: loaded.name, error: { code: failure.code, message: failure.message } })
+      }
     }
-    return { json: { outboxes: all.map(plain) } }
+    return { exitCode, json: { outboxes: all } }
   },
 }
