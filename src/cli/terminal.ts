@@ -36,33 +36,51 @@ export interface Column<Row> {
 const WIDE_GAP = 2
 const NARROW_GAP = 1
 const LEAST_FLEXIBLE = 8
+/** Narrower than this a column says nothing, and is rather left out. */
+const LEAST_USEFUL = 10
 const LEAST = 3
 
-/**
- * Makes columns narrower until they fit, and says how far apart they are: the flexible one gives way first, then the
- * gaps, then whichever is the widest of those that may. What still does not fit is left out.
- */
+interface Fitted {
+  readonly widths: readonly number[]
+  readonly gap: number
+}
+
+/** As wide as fits: the flexible one gives way first, then the gaps, then whichever is the widest of those that may. */
 const narrow = (
-  widths: number[],
+  given: readonly number[],
   columns: readonly Pick<Column<never>, 'flexible' | 'whole'>[],
   width: number,
-): number => {
-  const total = (gap: number): number => widths.reduce((sum, one) => sum + one, gap * (widths.length - 1))
-  const shrink = (index: number, gap: number, least: number): void => {
-    const size = widths[index] ?? 0
-    widths[index] = Math.max(Math.min(size, least), size - Math.max(0, total(gap) - width))
-  }
+  least: number,
+): Fitted | null => {
+  const widths = [...given]
+  const excess = (gap: number): number =>
+    widths.reduce((sum, one) => sum + one, gap * (widths.length - 1)) - width
   const flexible = columns.findIndex((column) => column.flexible === true)
-  if (flexible >= 0) shrink(flexible, WIDE_GAP, LEAST_FLEXIBLE)
-  if (total(WIDE_GAP) <= width) return WIDE_GAP
-  const mayShrink = (): number[] => widths.map((size, index) => (columns[index]?.whole === true ? 0 : size))
-  while (total(NARROW_GAP) > width && Math.max(...mayShrink()) > LEAST) {
-    const sizes = mayShrink()
-    const widest = sizes.indexOf(Math.max(...sizes))
-    widths[widest] = (widths[widest] ?? 0) - 1
+  const size = widths[flexible]
+  if (size !== undefined)
+    widths[flexible] = Math.max(Math.min(size, LEAST_FLEXIBLE), size - Math.max(0, excess(WIDE_GAP)))
+  if (excess(WIDE_GAP) <= 0) return { widths, gap: WIDE_GAP }
+  while (excess(NARROW_GAP) > 0) {
+    const sizes = widths.map((one, index) => (columns[index]?.whole === true ? 0 : one))
+    const widest = Math.max(...sizes)
+    if (widest <= least) return null
+    widths[sizes.indexOf(widest)] = widest - 1
   }
-  while (total(NARROW_GAP) > width && widths.length > 1) widths.pop()
-  return NARROW_GAP
+  return { widths, gap: NARROW_GAP }
+}
+
+/** All columns if they fit, else the first ones. */
+const fit = (
+  given: readonly number[],
+  columns: readonly Pick<Column<never>, 'flexible' | 'whole'>[],
+  width: number,
+): Fitted => {
+  for (const least of [LEAST_USEFUL, LEAST])
+    for (let count = given.length; count > 0; count -= 1) {
+      const fitted = narrow(given.slice(0, count), columns, width, least)
+      if (fitted !== null) return fitted
+    }
+  return { widths: given.slice(0, 1), gap: NARROW_GAP }
 }
 
 /** Lines of a table; on a terminal no wider than it. */
@@ -73,10 +91,12 @@ export const tableLines = <Row>(
   width: number | null,
 ): readonly string[] => {
   const cells = rows.map((row) => columns.map(({ text }) => clean(text(row))))
-  const widths = columns.map(({ title }, index) =>
+  const wanted = columns.map(({ title }, index) =>
     Math.max(title.length, ...cells.map((row) => row[index]?.length ?? 0)),
   )
-  const gap = ' '.repeat(width === null ? WIDE_GAP : narrow(widths, columns, width))
+  const { widths, gap: columnsApart } =
+    width === null ? { widths: wanted, gap: WIDE_GAP } : fit(wanted, columns, width)
+  const gap = ' '.repeat(columnsApart)
   const shape = (text: string, index: number): string => {
     const size = widths[index] ?? 0
     const short = cut(text, size)
