@@ -174,7 +174,8 @@ const bringBack = async (world: World): Promise<void> => {
   if (server === null) return
   await bringUp(world)
   if (await answers(world)) return
-  await killService(server)
+  // It may have given up in the meantime by itself.
+  await killService(server).catch(() => undefined)
   await bringUp(world)
 }
 

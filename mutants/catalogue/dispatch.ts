@@ -12,6 +12,22 @@ const QUEUES_TEST = 'src/core/flow/queues.test.ts'
 
 export const DISPATCH: readonly Mutant[] = [
   {
+    name: 'held-after-its-claim-sent',
+    file: 'src/core/flow/admission.ts',
+    find: 'this.#heldLately.set(id, mark)',
+    replace: '',
+    breaks: 'what was put aside while its claim was on its way is not sent from memory',
+    hunters: ['src/core/flow/destination-flow.test.ts'],
+  },
+  {
+    name: 'suspects-probe-first',
+    file: 'src/core/flow/dispatcher.ts',
+    find: "if (mode === 'one') this.queues.postpone((id) => this.breaker.isSuspect(id))",
+    replace: '',
+    breaks: 'events that break the connection again and again do not keep the others waiting',
+    hunters: ['test/journeys/outages.test.ts'],
+  },
+  {
     name: 'last-word-not-heard',
     file: 'src/core/flow/deliver.ts',
     find: 'cancel = runtime.schedule(graceMs, giveUp)',

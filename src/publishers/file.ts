@@ -169,6 +169,8 @@ class FilePublisher extends LinePublisher {
     // Without a reader this fails (ENXIO) instead of waiting for one.
     const fd = openSync(this.#path, constants.O_WRONLY | constants.O_NONBLOCK)
     const socket = new Socket({ fd, readable: false, writable: true })
+    // Half a line of somebody who was cut off may be in it.
+    socket.write('\n')
     this.#pipe = { socket, at }
     return socket
   }

@@ -28,7 +28,7 @@ interface Headers {
 
 /** What of the client is used. */
 interface Connection {
-  readonly info?: { readonly max_payload?: number; readonly jetstream?: boolean }
+  readonly info?: { readonly max_payload?: number; readonly jetstream?: boolean; readonly server_id?: string }
   closed(): Promise<unknown>
   close(): Promise<void>
 }
@@ -112,7 +112,7 @@ const subjectOf = ({ topic }: OutgoingDelivery): string => {
     throw new PermanentError(
       `"${topic}" is no subject to publish at: * and > stand for many, and NUL has no place in it`,
     )
-  if (/^(?:\$|_INBOX\.)/.test(topic))
+  if (/^(?:\$(?!KV\.|O\.)|_INBOX\.)/.test(topic))
     throw new PermanentError(
       `"${topic}" is a subject of the server: what is sent there is an order or an answer`,
     )
@@ -141,6 +141,8 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
   const { connection: given = {}, ackTimeoutMs = 5_000, connectTimeoutMs = 5_000 } = options
   const servers = serversOf(options)
   const messageOf = messages(options, 'ce-')
+  /** Servers through which a stream has answered: one without JetStream can lead to others that have it, as a leaf does. */
+  const leadToStreams = new Set<string | undefined>()
 
   const publish = async (
     { connection, stream, newHeaders }: Open,
@@ -171,12 +173,16 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
         retries: 0,
       })
     } catch (error) {
-      if (!isSilence(error) || connection.info?.jetstream === true) throw judged(error)
+      const hasStreams = connection.info?.jetstream === true || leadToStreams.has(connection.info?.server_id)
+      if (!isSilence(error) || hasStreams) throw judged(error)
       // Another of the servers may have it.
       leave()
       throw new OutageError('the server has no JetStream', { cause: error })
     }
     if (!isOfStream(answer)) throw notOfStream(subject)
+    // A server that was started again has another id.
+    if (leadToStreams.size > 100) leadToStreams.clear()
+    leadToStreams.add(connection.info?.server_id)
   }
 
   return brokerPublisher<Open>({

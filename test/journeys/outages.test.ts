@@ -1,6 +1,12 @@
 /** A place that cannot be reached: events wait unspent, others are not disturbed, and the way back is gentle. */
 import { describe, expect, it } from 'vitest'
-import { createCountingMetrics, fixed, type OutgoingDelivery } from '../../src/index.ts'
+import {
+  createCountingMetrics,
+  fixed,
+  OutageError,
+  type OutgoingDelivery,
+  type Publisher,
+} from '../../src/index.ts'
 import { createTestOutbox, failingDestination } from '../../src/testing/index.ts'
 
 const event = (payload: unknown = {}) => ({ type: payload === 'bad' ? 'bad' : 'good', payload })
@@ -31,6 +37,28 @@ describe('an outage', () => {
     expect(broker.accepted).toHaveLength(20)
     expect(broker.accepted.every(({ attempt }) => attempt === 1)).toBe(true)
     expect(metrics.breaker('broker')).toBe('closed')
+  })
+
+  it('that single events bring about again and again does not keep the others waiting', async () => {
+    const accepted: unknown[] = []
+    const to: Publisher = {
+      async send([delivery]) {
+        const [payload] = payloadsOf([delivery as OutgoingDelivery])
+        if (payload === 'bad') return [{ ok: false, error: new OutageError('the place hung up') }]
+        accepted.push(payload)
+        return [{ ok: true }]
+      },
+    }
+    await using t = createTestOutbox({ destinations: { broker: { to, events: ['*'], retry } } })
+    await t.outbox.start()
+    const publish = (payload: unknown) => t.outbox.transaction((tx) => t.outbox.publish(tx, event(payload)))
+    for (let n = 0; n < 60; n += 1) {
+      await publish(n)
+      if (n < 6) await publish('bad')
+      await t.advance(100)
+    }
+    await t.advance(5_000)
+    expect(accepted).toHaveLength(60)
   })
 
   it('is known to other processes within a renewal, with its beginning, and so is its end', async () => {

@@ -164,7 +164,25 @@ describe('a pipe in particular', () => {
     written
       .split('\n')
       .slice(0, -1)
+      .filter((line) => line !== '')
       .map((line) => (JSON.parse(line) as { data: unknown }).data)
+
+  it('begins a new line when it is opened, because a half of one may be in it', async () => {
+    const reader = read()
+    const cut = filePublisher({ path })
+    expect(await send(cut, JSON.stringify('x'.repeat(1_000_000)), 100)).toBe('outage')
+    await cut.close?.()
+    const publisher = filePublisher({ path })
+    const sending = send(publisher, '2')
+    let got = ''
+    for await (const part of reader) {
+      got += String(part)
+      if (got.endsWith('\n') && got.split('\n').length > 2) break
+    }
+    expect(await sending).toBe('done')
+    expect(JSON.parse(got.split('\n').at(-2) ?? '')).toMatchObject({ data: 2 })
+    await publisher.close?.()
+  })
 
   it('has the lines, and is found again when its reader comes back, or when it is another one', async () => {
     const publisher = filePublisher({ path })

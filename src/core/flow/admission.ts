@@ -79,6 +79,8 @@ export class Admission {
   /** Dead without being sent, not yet written: they are never in a queue, but must not be read again either. */
   readonly #burying = new Map<string, string | null>()
   readonly #holding = new Set<string>()
+  /** Held by now, but a claim that began before shows them as pending. */
+  readonly #heldLately = new Map<string, object>()
 
   constructor(parts: AdmissionParts) {
     this.#parts = parts
@@ -88,9 +90,9 @@ export class Admission {
     return this.#parts.dispatcher.queues.has(id) || this.#burying.has(id) || this.#holding.has(id)
   }
 
-  /** The database is being told to keep it, so nobody may begin to send it: its head may end meanwhile. */
+  /** The database was told to keep it, perhaps after it was claimed, so nobody may begin to send it. */
   isBeingHeld(id: string): boolean {
-    return this.#holding.has(id)
+    return this.#holding.has(id) || this.#heldLately.has(id)
   }
 
   /** What ran when the former owner ended is among the first rows: as many as can be under way at once. */
@@ -119,9 +121,7 @@ export class Admission {
     const behind = open.filter((row) => row.behind)
     const clear = open.filter((row) => !row.behind)
     for (const { id } of behind) this.#holding.add(id)
-    const { gone, unheld } = await this.#ask(workerId, clear, behind).finally(() => {
-      for (const { id } of behind) this.#holding.delete(id)
-    })
+    const { gone, unheld } = await this.#ask(workerId, clear, behind).finally(() => this.#wereHeld(behind))
     if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
     let full = false
@@ -204,6 +204,18 @@ export class Admission {
   async #ask(workerId: string, clear: readonly StoredDelivery[], behind: readonly StoredDelivery[]) {
     const gone = await this.#suspectAmong(workerId, clear)
     return { gone, unheld: await this.#hold(workerId, behind) }
+  }
+
+  #wereHeld(rows: readonly StoredDelivery[]): void {
+    if (rows.length === 0) return
+    const mark = {}
+    for (const { id } of rows) {
+      this.#holding.delete(id)
+      this.#heldLately.set(id, mark)
+    }
+    this.#parts.afterReads(() => {
+      for (const { id } of rows) if (this.#heldLately.get(id) === mark) this.#heldLately.delete(id)
+    })
   }
 
   /** Returns the rows that are not held: their holder went away, or it is an unrouted row. */

@@ -149,7 +149,10 @@ const receiveInTime = async (
   return await new Promise<readonly SendResult[]>((resolve, reject) => {
     let cancel = runtime.schedule(abortMs, () => {
       abort.abort(deadlineError(destination.name, abortMs))
-      const giveUp = (): void => reject(deadlineError(destination.name, abortMs + graceMs))
+      const giveUp = (): void => {
+        abort.detach()
+        reject(deadlineError(destination.name, abortMs + graceMs))
+      }
       cancel = runtime.schedule(graceMs, giveUp)
     })
     const ended = (): void => {

@@ -238,4 +238,81 @@ describe('a row that the database is told to keep behind its head', () => {
       await outbox.close()
     }
   })
+
+  it('is not sent from memory either when it was claimed before, and the claim answers afterwards', async () => {
+    const store = memoryStore({ database: createMemoryDatabase() })
+    const { claim, hold, settle } = store.queue
+    const [again, endHead, headSettles] = [gate(), gate(), gate()]
+    const [claimed, takeClaimed, held, settling] = [gate(), gate(), gate(), gate()]
+    let behindId = ''
+    Object.assign(store.queue, {
+      claim: async (...args: Parameters<typeof claim>) => {
+        const heads = await claim.apply(store.queue, args)
+        if (sent.length < 2) return heads
+        behindId = args[1][0] ?? ''
+        claimed.open()
+        await takeClaimed.opened
+        return heads
+      },
+      hold: async (...args: Parameters<typeof hold>) => {
+        const ids = await hold.apply(store.queue, args)
+        if (ids.includes(behindId)) held.open()
+        return ids
+      },
+      settle: async (...args: Parameters<typeof settle>) => {
+        if (sent.length >= 2) {
+          settling.open()
+          await headSettles.opened
+        }
+        return await settle.apply(store.queue, args)
+      },
+    })
+    const sent: string[] = []
+    const outbox = createOutbox({
+      store,
+      logger: SILENT_LOGGER,
+      pollIntervalMs: 10,
+      destinations: {
+        x: {
+          events: ['*'],
+          retry: fixed({ delayMs: 1 }),
+          to: {
+            async send([delivery]) {
+              sent.push(delivery?.event.type ?? '')
+              if (sent.length === 1) return [{ ok: false, error: new Error('once') }]
+              if (sent.length === 2) {
+                again.open()
+                await endHead.opened
+              }
+              return [{ ok: true }]
+            },
+          },
+        },
+      },
+    })
+    const turns = async () => {
+      for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve))
+    }
+    await outbox.start()
+    try {
+      await outbox.transaction((tx) => outbox.publish(tx, { type: 'head', payload: 1, key: 'k' }))
+      await again.opened
+      await outbox.transaction((tx) => outbox.publish(tx, { type: 'behind', payload: 2, key: 'k' }))
+      await claimed.opened
+      await held.opened
+      await turns()
+      takeClaimed.open()
+      await turns()
+      endHead.open()
+      await settling.opened
+      await turns()
+      expect(sent).toEqual(['head', 'head'])
+      headSettles.open()
+      while (sent.length < 3) await turns()
+      expect(sent).toEqual(['head', 'head', 'behind'])
+    } finally {
+      headSettles.open()
+      await outbox.close()
+    }
+  })
 })

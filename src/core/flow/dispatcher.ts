@@ -163,6 +163,7 @@ export class Dispatcher {
         return
       }
       if (mode === 'one' && this.queues.running > 0) return
+      if (mode === 'one') this.queues.postpone((id) => this.breaker.isSuspect(id))
       const batch = this.#take(mode === 'one' ? 1 : tuning.batchSize, now)
       const [first] = batch
       if (first === undefined) return

@@ -148,6 +148,12 @@ export class Queues {
     return batch
   }
 
+  /** Those behind which others should have their turn first; the heads of keys may change places. */
+  postpone(later: (id: string) => boolean): void {
+    for (const deque of Object.values(this.#ready))
+      for (const entry of deque.remove(({ delivery }) => later(delivery.id))) deque.push(entry)
+  }
+
   /** The delivery ended well or is over for good: the next of its key may go, before this one is settled. */
   complete(delivery: Delivery): void {
     const entry = this.#leaveRunning(delivery)

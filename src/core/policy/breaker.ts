@@ -137,6 +137,10 @@ class Breaker {
     if (this.probe === deliveryId) this.probe = null
   }
 
+  isSuspect(deliveryId: string): boolean {
+    return this.suspects.has(deliveryId)
+  }
+
   state(nowMs: number): BreakerState {
     this.letTimePass(nowMs)
     return this.current

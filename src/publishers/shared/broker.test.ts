@@ -233,4 +233,40 @@ describe('a connection that is used for long', () => {
     await publisher.close?.()
     expect(lines).toEqual(['open', 'a on 1', 'b on 1', 'c on 1', 'open', 'd on 5', 'end 1', 'end 5'])
   })
+
+  it('is cut off at once when a send on it is given up: what it has in hand must not come after its successors', async () => {
+    const lines: string[] = []
+    const answers = new Map<string, (result: SendResult) => void>()
+    const publisher = brokerPublisher<number>({
+      name: 'Broker',
+      maxBatch: 10,
+      open: async () => lines.push('open'),
+      end: (number) => void lines.push(`end ${number}`),
+      async send(_, [first], { leave, signal }) {
+        const { id } = (first as OutgoingDelivery).event
+        const result = await new Promise<SendResult>((answer, reject) => {
+          answers.set(id, answer)
+          signal.addEventListener('abort', () => reject(signal.reason as Error))
+        })
+        if (!result.ok) leave()
+        return [result]
+      },
+    })
+    const late = new AbortController()
+    const send = async (id: string, { signal } = new AbortController()) => {
+      const sending = publisher.send([delivery(id)], { signal }).catch((error: unknown) => [failed(error)])
+      while (!answers.has(id)) await new Promise((resolve) => setImmediate(resolve))
+      return { ended: sending }
+    }
+    const [a, b, c] = [await send('a'), await send('b', late), await send('c')]
+    answers.get('a')?.(failed(new OutageError('not any more')))
+    await a.ended
+    expect(lines).toEqual(['open'])
+    late.abort(new Error('too late'))
+    await b.ended
+    expect(lines).toEqual(['open', 'end 1'])
+    answers.get('c')?.(SENT)
+    await c.ended
+    await publisher.close?.()
+  })
 })

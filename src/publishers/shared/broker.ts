@@ -148,6 +148,7 @@ class BrokerPublisher<Connection> implements Publisher {
     } catch (error) {
       // A connection that does not answer in time may still have all of it in hand.
       this.#drop(line)
+      if (line.isLeft) void this.#end(line)
       if (!isSent || !line.isLost || signal.aborted) throw this.#asOutage(error)
       // Answers that came with the end.
       await nextTurn()

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -17,6 +18,14 @@ import { createNatsPlace } from '../places/nats.ts'
 import { testPublisher } from '../run.ts'
 
 testPublisher('nats')
+
+const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
 
 /** A server with settings of its own, for one test; gives its address. `DATA` stands for a folder. */
 const startServer = async (settings: string): Promise<string> => {
@@ -111,6 +120,25 @@ describe('nats in particular', () => {
     expect((await send()).map((result) => t.verdict(result))).toEqual(['done', 'done'])
   })
 
+  it('a server without JetStream that leads to one that has it says something about the subject', async () => {
+    const port = await freePort()
+    const hub = await startServer(
+      `jetstream { store_dir: "DATA" }\nleafnodes { listen: "127.0.0.1:${port}" }`,
+    )
+    const leaf = await startServer(`leafnodes { remotes: [{ url: "nats-leaf://127.0.0.1:${port}" }] }`)
+    const connection = await connect({ servers: hub })
+    onTestFinished(() => connection.close())
+    const name = newTopic()
+    await (await jetstreamManager(connection)).streams.add({ name, subjects: [name] })
+    const t = new PublisherFixture({ topic: name } as never)
+    onTestFinished(() => t.close())
+    const publisher = t.closing(natsPublisher({ servers: `nats://${leaf}` }))
+    const send = async (topic: string) => t.verdict((await t.send(publisher, [t.delivery({ topic })]))[0])
+    // Until the two know each other.
+    while ((await send(name)) !== 'done') {}
+    expect([await send(`${name}.nowhere`), await send(name)]).toEqual(['retry', 'done'])
+  })
+
   it('[63] stores once what is sent again because its answer was lost', async () => {
     const place = await createNatsPlace()
     const t = new PublisherFixture(place)
@@ -164,7 +192,7 @@ describe('nats in particular', () => {
     expect(results.map((result) => t.verdict(result))).toEqual(['dead', 'done'])
     expect(await count()).toBe(1)
   })
-  it.each(['$JS.API.STREAM.PURGE.', '$JS.API.STREAM.DELETE.', '$SYS.REQ.', '$KV.', '_INBOX.'])(
+  it.each(['$JS.API.STREAM.PURGE.', '$JS.API.STREAM.DELETE.', '$SYS.REQ.', '_INBOX.'])(
     'nobody gives the server orders by the subject %s…',
     async (start) => {
       const { t, name, count } = await begin({})
