@@ -157,6 +157,13 @@ export class Ledger {
     if (known.status === 'dead' && !(row.status === 'discarded' && statement.startsWith('operations.'))) {
       bad('7 finished is final', 'a dead run changed without an operator')
     }
+    // Nobody may have in hand what waits for its head.
+    if (
+      known.status === 'held' &&
+      (row.status === 'done' || row.status === 'retry' || row.status === 'dead')
+    ) {
+      bad('7 finished is final', 'a held delivery was settled')
+    }
     if (row.attempts < known.attempts) bad('5 attempts', 'attempts became fewer')
     if (row.status === 'discarded' && !statement.startsWith('operations.')) {
       bad('7 finished is final', 'a delivery was given up without an operator')
