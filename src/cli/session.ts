@@ -76,7 +76,7 @@ export class Session {
 
   /** Beside the result, on standard error. */
   note(line: string): void {
-    if (!this.isJson) this.streams.stderr.write(`${line}\n`)
+    this.streams.stderr.write(`${line}\n`)
   }
 
   table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): void {

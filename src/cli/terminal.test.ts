@@ -37,3 +37,17 @@ it.each([80, 60, 45])('an id is never cut in a terminal of %i columns', (width) 
   expect(lines[1]).toContain(id)
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(width)
 })
+
+it('what people came for is not left out, and what is left out is said', () => {
+  const columns: readonly Column<string>[] = [
+    { title: 'event', text: () => '019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e', whole: true },
+    { title: 'type', text: () => 'order.placed' },
+    { title: 'attempts', text: () => '1' },
+    { title: 'stored', text: () => '1m 20s ago' },
+    { title: 'last error', text: (row) => row, flexible: true },
+  ]
+  const [head, row, note] = tableLines(['the place hung up on us'], columns, painter(false), 70)
+  expect(head).toMatch(/^event +type +attempts +last/)
+  expect(row).toContain('the pla')
+  expect(note).toBe('no room for: stored')
+})

@@ -69,18 +69,30 @@ const narrow = (
   return { widths, gap: NARROW_GAP }
 }
 
-/** All columns if they fit, else the first ones. */
-const fit = (
-  given: readonly number[],
-  columns: readonly Pick<Column<never>, 'flexible' | 'whole'>[],
+/** All columns if they fit. Else the last ones go that people neither copy nor came for, and at worst all but the first. */
+const fitColumns = <C extends Pick<Column<never>, 'flexible' | 'whole'>>(
+  wanted: readonly number[],
+  columns: readonly C[],
   width: number,
-): Fitted => {
-  for (const least of [LEAST_USEFUL, LEAST])
-    for (let count = given.length; count > 0; count -= 1) {
-      const fitted = narrow(given.slice(0, count), columns, width, least)
-      if (fitted !== null) return fitted
+): Fitted & { readonly shown: readonly number[] } => {
+  for (const least of [LEAST_USEFUL, LEAST]) {
+    const shown = columns.map((_, index) => index)
+    while (shown.length > 0) {
+      const sizes = shown.map((index) => wanted[index] ?? 0)
+      const fitted = narrow(
+        sizes,
+        shown.map((index) => columns[index] as C),
+        width,
+        least,
+      )
+      if (fitted !== null) return { ...fitted, shown }
+      const last = shown.findLastIndex(
+        (index, at) => at > 0 && columns[index]?.flexible !== true && columns[index]?.whole !== true,
+      )
+      shown.splice(last < 0 ? -1 : last, 1)
     }
-  return { widths: given.slice(0, 1), gap: NARROW_GAP }
+  }
+  return { widths: wanted.slice(0, 1), gap: NARROW_GAP, shown: [0] }
 }
 
 /** Lines of a table; on a terminal no wider than it. */
@@ -94,29 +106,32 @@ export const tableLines = <Row>(
   const wanted = columns.map(({ title }, index) =>
     Math.max(title.length, ...cells.map((row) => row[index]?.length ?? 0)),
   )
-  const { widths, gap: columnsApart } =
-    width === null ? { widths: wanted, gap: WIDE_GAP } : fit(wanted, columns, width)
-  const gap = ' '.repeat(columnsApart)
-  const shape = (text: string, index: number): string => {
-    const size = widths[index] ?? 0
-    const short = cut(text, size)
-    if (columns[index]?.align === 'right') return short.padStart(size)
-    return index === columns.length - 1 ? short : short.padEnd(size)
-  }
-  const shown = columns.slice(0, widths.length)
-  const header = shown.map(({ title }, index) => paint('dim', shape(title, index))).join(gap)
-  const body = cells.map((row, at) =>
-    row
-      .slice(0, widths.length)
-      .map((text, index) => {
-        const colour = columns[index]?.colour?.(rows[at] as Row) ?? null
-        const fitted = shape(text, index)
-        return colour === null ? fitted : paint(colour, fitted)
+  const all = columns.map((_, index) => index)
+  const { widths, gap, shown } =
+    width === null ? { widths: wanted, gap: WIDE_GAP, shown: all } : fitColumns(wanted, columns, width)
+  const line = (cellOf: (index: number, shape: (text: string) => string) => string): string =>
+    shown
+      .map((index, at) => {
+        const size = widths[at] ?? 0
+        return cellOf(index, (text) => {
+          const short = cut(text, size)
+          if (columns[index]?.align === 'right') return short.padStart(size)
+          return at === shown.length - 1 ? short : short.padEnd(size)
+        })
       })
-      .join(gap)
-      .trimEnd(),
+      .join(' '.repeat(gap))
+      .trimEnd()
+  const header = line((index, shape) => paint('dim', shape(columns[index]?.title ?? '')))
+  const body = cells.map((row, at) =>
+    line((index, shape) => {
+      const colour = columns[index]?.colour?.(rows[at] as Row) ?? null
+      const fitted = shape(row[index] ?? '')
+      return colour === null ? fitted : paint(colour, fitted)
+    }),
   )
-  return [header.trimEnd(), ...body]
+  const left = columns.filter((_, index) => !shown.includes(index)).map(({ title }) => title)
+  const note = left.length === 0 ? [] : [paint('dim', cut(`no room for: ${left.join(', ')}`, width ?? 80))]
+  return [header, ...body, ...note]
 }
 
 const BAR_COLUMNS = 24

@@ -74,7 +74,10 @@ const placeOf = (error: unknown, path: string): string => {
 /** Node tells the line of a mistake in the syntax only when it prints it. Nothing of the file is run. */
 const mistakeIn = (error: unknown, path: string): string => {
   if (!(error instanceof SyntaxError) || TYPESCRIPT.has(extname(path))) return ''
-  const { stderr, status } = spawnSync(process.execPath, ['--check', path], {
+  // A name that is not there; the message says where.
+  if (error.message.startsWith('The requested module')) return ''
+  const { stderr, status } = spawnSync(process.execPath, ['--check', '--input-type=module', '-'], {
+    input: readFileSync(path),
     encoding: 'utf8',
     timeout: 10_000,
   })

@@ -1,4 +1,5 @@
 /** An outbox from an address alone: for looking and operating, because destinations and listeners are code. */
+import type { InvalidOptionError } from '../core/errors.ts'
 import { createOutbox } from '../core/outbox.ts'
 import type { Outbox } from '../core/outbox-api.ts'
 import type { Store } from '../core/spi/index.ts'
@@ -11,6 +12,8 @@ export interface StorePlace {
   readonly period?: 'day' | 'month'
 }
 
+const ADDRESS = 'the address of the database'
+
 const said = (place: StorePlace): StorePlace =>
   Object.fromEntries(Object.entries(place).filter(([, value]) => value !== undefined))
 
@@ -19,7 +22,7 @@ export const storeAt = async (
   url: string,
   place: StorePlace,
   onStatement?: (sql: string) => void,
-  what = 'the address of the database',
+  what = ADDRESS,
 ): Promise<Store> => {
   const heard = onStatement === undefined ? {} : { onStatement }
   const scheme = /^([a-z0-9]+):/i.exec(url)?.[1]?.toLowerCase()
@@ -52,5 +55,16 @@ export const storeAt = async (
   }
 }
 
-export const outboxAt = async (url: string, place: StorePlace, what?: string): Promise<Outbox<unknown>> =>
-  createOutbox({ store: await storeAt(url, place, undefined, what) }) as unknown as Outbox<unknown>
+/** What a store says about its option, in the words of whoever said the address. */
+const blame = (error: unknown, what: string): unknown => {
+  const { option } = (error as Partial<InvalidOptionError>).detail ?? {}
+  if (option !== 'connectionString' && option !== 'file') return error
+  return new ConfigError((error as Error).message.replace(String(option), what), { key: 'url', cause: error })
+}
+
+export const outboxAt = async (url: string, place: StorePlace, what = ADDRESS): Promise<Outbox<unknown>> => {
+  const store = await storeAt(url, place, undefined, what).catch((error: unknown) => {
+    throw blame(error, what)
+  })
+  return createOutbox({ store }) as unknown as Outbox<unknown>
+}

@@ -34,7 +34,10 @@ export const retire = async (
   const { store } = parts
   await findRegistered(store.registry, name)
   await refuseWhileServed(store, name)
-  if (act.dryRun === true) return { discarded: await countLeft(store, name), left: 0 }
+  if (act.dryRun === true) {
+    const left = await countLeft(store, name)
+    return { discarded: left, left }
+  }
   await store.registry.declare([{ name, patterns: [] }], by)
   // One that was starting did not count yet. It brings the destination back, and what waits for it is its to send.
   await refuseWhileServed(store, name)

@@ -58,8 +58,17 @@ describe('a configuration', { timeout: 120_000 }, () => {
     expect(status.code).toBe(4)
     expect(status.json.outboxes).toMatchObject([
       { name: 'shop', store: 'sqlite' },
-      { name: 'reports', error: { code: 'POSTHASTE_STORE_UNAVAILABLE' } },
+      { name: 'reports', destinations: [], error: { code: 'POSTHASTE_STORE_UNAVAILABLE' } },
     ])
+    const watched = await folder.run([
+      'status',
+      '--watch',
+      '--times',
+      '1',
+      '--config',
+      'posthaste.config.json',
+    ])
+    expect(watched.stdout).toMatch(/shop.*reports: .*cannot be reached/s)
   })
 
   it('is TypeScript', async () => {
@@ -213,6 +222,8 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     [{ outboxes: { shop: {} } }, 'outboxes.shop has neither outbox, module nor url'],
     [{ outboxes: { shop: { url: 'oracle://x' } } }, 'posthaste.config.json) must begin with postgres://'],
     [{ outboxes: { shop: { url: 'ada:secret@h' } } }, 'outboxes.shop.url ('],
+    [{ outboxes: { shop: { url: 'mysql://ada:s3/cret@h:1/x' } } }, 'posthaste.config.json) cannot be parsed'],
+    [{ outboxes: { shop: { url: 'postgres://ada@h:port/x' } } }, 'posthaste.config.json) cannot be parsed'],
     [{ outboxes, worker: { workers: 0 } }, 'workers must be a whole number from 1 to 100, not 0'],
   ])('%j is refused', async (config, message) => {
     const folder = withFile('posthaste.config.json', JSON.stringify(config))
@@ -253,6 +264,10 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     const folder = withFile('posthaste.config.mjs', "import './more.mjs'\nexport default {")
     const own = await folder.run(['status'])
     expect(own.stderr).toMatch(/config\.mjs could not be loaded: Unexpected end of input \(line 2\)\n/)
+    folder.write('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
+    folder.write('more.mjs', 'export const here = 1')
+    folder.write('posthaste.config.mjs', "import { there } from './more.mjs'\nexport default { there }")
+    expect((await folder.run(['status'])).stderr).toMatch(/named 'there'\n/)
     folder.write('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
     folder.write('more.mjs', 'export {')
     expect((await folder.run(['status'])).stderr).toContain('(in a file that it imports)')

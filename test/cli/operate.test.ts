@@ -107,6 +107,7 @@ describe('the commands', { timeout: 240_000 }, () => {
       code: 6,
       stderr: expect.stringContaining(`${other} is not done but pending`),
     })
+    expect(await shop.run(['replay', good, '--destination', 'mailr'])).toMatchObject({ code: 5 })
     const tail = await shop.run(['events', 'tail', '--limit', '2', '--json'])
     expect(tail.stdout.trim().split('\n')).toHaveLength(3)
 
@@ -315,6 +316,9 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect(status).toMatchObject({ code: 1, stdout: expect.stringContaining('at version 0 of') })
     const wouldDo = await folder.run(['migrate', '--dry-run', '--url', 'sqlite:nosuch.db'])
     expect(wouldDo).toMatchObject({ code: 0, stdout: expect.stringContaining('would apply') })
+    expect(await folder.run(['migrate', '--dry-run', '--url', 'sqlite:nodir/x.db'])).toMatchObject({
+      code: 4,
+    })
     expect(readdirSync(folder.path)).toEqual(['node_modules'])
     expect((await folder.run(['migrate', '--url', 'sqlite:nosuch.db'])).code).toBe(0)
   })

@@ -124,6 +124,13 @@ const fresh = (page: readonly DeliveryView[], seen: Map<string, string>): readon
   return [...changed].reverse()
 }
 
+/** The time of a day that is not today has its date. */
+const whenText = (ms: number | null): string => {
+  if (ms === null) return '--:--:--'
+  const [text, today] = [timeText(ms), timeText(Date.now())]
+  return text.slice(text.slice(0, 10) === today.slice(0, 10) ? 11 : 0, 19)
+}
+
 export const eventsTail: Command = {
   name: 'events tail',
   group: 'Look',
@@ -132,7 +139,7 @@ export const eventsTail: Command = {
   counts: [0, 0],
   about: [
     `Begins with the newest ${TAIL_BEGIN}, then looks every --interval at the newest ${TAIL_PAGE} deliveries and prints what is new or changed, until Ctrl-C. ` +
-      'With --json one object per line.',
+      'Times are UTC. With --json one object per line.',
   ],
   flags: [
     ...LIST_FLAGS,
@@ -161,7 +168,7 @@ export const eventsTail: Command = {
           const { eventId, type, destination, status, attempts, lastError } = delivery
           const state = status === 'retry' || status === 'dead' ? `${status} after ${attempts}` : status
           const error = lastError === null || status === 'done' ? '' : `  ${lastError}`
-          const when = timeText(sinceMs(delivery) ?? Date.now()).slice(11, 19)
+          const when = whenText(sinceMs(delivery) ?? (isFirst ? null : Date.now()))
           session.say(clean(`${when}  ${eventId}  ${type}  ${destination}  ${state}${error}`))
           lines += 1
           if (lines >= limit) return { json: { lines } }

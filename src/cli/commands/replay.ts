@@ -13,6 +13,7 @@ const choose = async (session: Session): Promise<Choice> => {
     const { destination: _, ...others } = filter
     if (Object.keys(others).length > 0 || session.text('limit') !== undefined)
       session.refuse('name ids, or a filter; beside ids there can be --destination only')
+    await requireDestination(session)
     return await chooseByIds(session, 'done', filter.destination)
   }
   if (filter.destination === undefined)

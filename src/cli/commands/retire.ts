@@ -71,7 +71,7 @@ export const retire: Command = {
     )
     if (left > 0)
       session.note(
-        `${deliveriesText(left)} were being sent at that moment, or were stored meanwhile; run it again for them`,
+        `left: ${deliveriesText(left)}, being sent at that moment or stored meanwhile; run it again for them`,
       )
     return { json: { ...told, discarded, left } }
   },

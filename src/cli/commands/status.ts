@@ -1,4 +1,5 @@
 import { formatDuration } from '../../config/duration.ts'
+import type { LoadedOutbox } from '../../config/load-config.ts'
 import type { Command } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
 import { describeFailure } from '../failures.ts'
@@ -110,7 +111,7 @@ export const overviewLines = (
         { title: 'blocked key', text: ({ key }) => key, flexible: true },
         { title: 'destination', text: ({ destination }) => destination },
         { title: 'waiting', text: ({ waiting }) => String(waiting), align: 'right' },
-        { title: 'head', text: ({ headDeliveryId }) => headDeliveryId, colour: () => 'cyan' },
+        { title: 'head', text: ({ headDeliveryId }) => headDeliveryId, colour: () => 'cyan', whole: true },
         { title: 'is', text: ({ headStatus, headAttempts }) => `${headStatus} after ${headAttempts}` },
       ],
       paint,
@@ -163,33 +164,62 @@ class Screen {
   }
 }
 
+interface Look {
+  /** Null where it failed. */
+  readonly overview: OutboxOverview | null
+  readonly lines: readonly string[]
+  readonly json: object
+  readonly exitCode: number
+}
+
+/** What is known of the others is told all the same when one of several cannot be reached. */
+const lookAt = async (
+  session: Session,
+  loaded: LoadedOutbox,
+  before: OutboxOverview | null,
+  isOnly: boolean,
+): Promise<Look> => {
+  try {
+    const overview = await takeOverview(loaded, before)
+    const lines = overviewLines(overview, session.paint, session.width)
+    return { overview, lines, json: plain(overview), exitCode: EXIT.ok }
+  } catch (error) {
+    if (isOnly) throw error
+    const { code, message, exitCode } = describeFailure(error)
+    const line = `${session.paint('bold', clean(loaded.name))}: ${session.paint('red', message)}`
+    const json = { name: loaded.name, destinations: [], error: { code, message } }
+    return { overview: null, lines: [line], json, exitCode }
+  }
+}
+
 const watch = async (session: Session, everyMs: number, times: number) => {
   const outboxes = await session.outboxes()
   const { signal, paint, streams } = session
   const before = new Map<string, OutboxOverview>()
   const screen = new Screen(session)
   let looks = 0
+  let last: readonly Look[] = []
   try {
     while (!signal.aborted) {
-      const now: OutboxOverview[] = []
+      const now: Look[] = []
       for (const loaded of outboxes) {
-        const overview = await takeOverview(loaded, before.get(loaded.name) ?? null)
-        before.set(loaded.name, overview)
-        now.push(overview)
+        const look = await lookAt(session, loaded, before.get(loaded.name) ?? null, outboxes.length === 1)
+        if (look.overview !== null) before.set(loaded.name, look.overview)
+        now.push(look)
       }
       looks += 1
+      last = now
       const time = new Date().toISOString().slice(11, 19)
       const head = `${paint('bold', 'posthaste status')}  ${paint('dim', `${time} UTC, every ${formatDuration(everyMs)}, Ctrl-C ends`)}`
-      const blocks = now.flatMap((overview) => ['', ...overviewLines(overview, paint, session.width)])
-      screen.show([head, ...blocks])
-      if (session.isJson) streams.stdout.write(`${jsonText({ outboxes: now.map(plain) })}\n`)
+      screen.show([head, ...now.flatMap(({ lines }) => ['', ...lines])])
+      if (session.isJson) streams.stdout.write(`${jsonText({ outboxes: now.map(({ json }) => json) })}\n`)
       if (looks >= times) break
       await wait(everyMs, signal)
     }
   } finally {
     screen.close()
   }
-  return { json: { looks, outboxes: [...before.values()].map(plain) } }
+  return { json: { looks, outboxes: last.map(({ json }) => json) } }
 }
 
 export const status: Command = {
@@ -226,19 +256,11 @@ export const status: Command = {
     const all: object[] = []
     let exitCode: number = EXIT.ok
     for (const [index, loaded] of outboxes.entries()) {
+      const look = await lookAt(session, loaded, null, outboxes.length === 1)
       if (index > 0) session.say()
-      try {
-        const overview = await takeOverview(loaded, null)
-        for (const line of overviewLines(overview, session.paint, session.width)) session.say(line)
-        all.push(plain(overview))
-      } catch (error) {
-        // What is known of the others is told all the same.
-        if (outboxes.length === 1) throw error
-        const failure = describeFailure(error)
-        exitCode ||= failure.exitCode
-        session.say(`${session.paint('bold', clean(loaded.name))}: ${session.paint('red', failure.message)}`)
-        all.push({ name: loaded.name, error: { code: failure.code, message: failure.message } })
-      }
+      for (const line of look.lines) session.say(line)
+      exitCode ||= look.exitCode
+      all.push(look.json)
     }
     return { exitCode, json: { outboxes: all } }
   },

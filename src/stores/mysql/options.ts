@@ -70,10 +70,18 @@ const NAMES: ReadonlySet<string> = new Set<keyof MysqlPoolOptions<object> | keyo
 ])
 
 /** The value is not repeated in the message: it may hold a password. */
-const checkUrl = (value: unknown): string =>
-  typeof value === 'string' && /^(mysql|mariadb):\/\/./.test(value)
-    ? value.replace(/^mariadb:/, 'mysql:')
-    : refuse('connectionString', typeof value, 'must begin with mysql:// or mariadb://')
+const checkUrl = (value: unknown): string => {
+  const option = 'connectionString'
+  if (typeof value !== 'string' || !/^(mysql|mariadb):\/\/./.test(value))
+    return refuse(option, typeof value, 'must begin with mysql:// or mariadb://')
+  const url = value.replace(/^mariadb:/, 'mysql:')
+  if (URL.canParse(url)) return url
+  return refuse(
+    option,
+    typeof value,
+    'cannot be parsed: check the port, and encode special characters of the password',
+  )
+}
 
 const checkPool = (value: unknown): ResolvedMysqlOptions['source'] => {
   const pool = value as Partial<MysqlPool<object>> | null

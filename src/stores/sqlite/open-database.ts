@@ -61,6 +61,8 @@ export const realPath = (file: string): string => {
 /** For whoever only looks: opening would make it. */
 export const requireFile = ({ source }: ResolvedSqliteOptions): void => {
   if (!('file' in source) || isMemory(source.file) || existsSync(pathOf(source.file))) return
+  // Where its folder is missing, too, nobody can make it.
+  realPath(source.file)
   throw new StoreError(
     ERROR_CODES.storeUnavailable,
     `there is no file ${source.file}; posthaste migrate makes it, with its tables`,
