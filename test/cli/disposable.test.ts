@@ -48,7 +48,10 @@ describe('a database that may be thrown away', { timeout: 120_000 }, () => {
       '3',
       '--json',
     ])
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringMatching(/^tables \S+ in \S+, for 3s\n$/),
+    })
     expect(json).toMatchObject({
       ok: true,
       store: 'sqlite',
