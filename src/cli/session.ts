@@ -97,9 +97,9 @@ export class Session {
   makesFiles = false
 
   async load(options: LoadOptions = {}, said: readonly Said[] = []): Promise<LoadedConfig> {
-    // Looking must not make tables; `migrate` and the worker do.
     for (const text of this.list('set'))
       if (!/^[^=]+=/.test(text)) this.refuse(`--set takes KEY=VALUE, such as pollInterval=5s; not "${text}"`)
+    // Looking must not make tables; `migrate` and the worker do.
     const under = options.under ?? (() => ({ migrate: false }))
     const config = await loadConfig({
       environment: this.streams.environment,

@@ -167,6 +167,36 @@ describe('a read from before the head of a key failed', () => {
   })
 })
 
+/** Its head fails once, and the second time it ends when it is told to. */
+const outboxWithSlowHead = (
+  store: ReturnType<typeof memoryStore>,
+  sent: string[],
+  again: ReturnType<typeof gate>,
+  endHead: ReturnType<typeof gate>,
+) =>
+  createOutbox({
+    store,
+    logger: SILENT_LOGGER,
+    pollIntervalMs: 10,
+    destinations: {
+      x: {
+        events: ['*'],
+        retry: fixed({ delayMs: 1 }),
+        to: {
+          async send([delivery]) {
+            sent.push(delivery?.event.type ?? '')
+            if (sent.length === 1) return [{ ok: false, error: new Error('once') }]
+            if (sent.length === 2) {
+              again.open()
+              await endHead.opened
+            }
+            return [{ ok: true }]
+          },
+        },
+      },
+    },
+  })
+
 describe('a row that the database is told to keep behind its head', () => {
   it('is not sent from memory meanwhile, even if its head ends', async () => {
     const store = memoryStore({ database: createMemoryDatabase() })
@@ -197,28 +227,7 @@ describe('a row that the database is told to keep behind its head', () => {
       },
     })
     const sent: string[] = []
-    const outbox = createOutbox({
-      store,
-      logger: SILENT_LOGGER,
-      pollIntervalMs: 10,
-      destinations: {
-        x: {
-          events: ['*'],
-          retry: fixed({ delayMs: 1 }),
-          to: {
-            async send([delivery]) {
-              sent.push(delivery?.event.type ?? '')
-              if (sent.length === 1) return [{ ok: false, error: new Error('once') }]
-              if (sent.length === 2) {
-                again.open()
-                await endHead.opened
-              }
-              return [{ ok: true }]
-            },
-          },
-        },
-      },
-    })
+    const outbox = outboxWithSlowHead(store, sent, again, endHead)
     await outbox.start()
     try {
       await outbox.transaction((tx) => outbox.publish(tx, { type: 'head', payload: 1, key: 'k' }))
@@ -268,28 +277,7 @@ describe('a row that the database is told to keep behind its head', () => {
       },
     })
     const sent: string[] = []
-    const outbox = createOutbox({
-      store,
-      logger: SILENT_LOGGER,
-      pollIntervalMs: 10,
-      destinations: {
-        x: {
-          events: ['*'],
-          retry: fixed({ delayMs: 1 }),
-          to: {
-            async send([delivery]) {
-              sent.push(delivery?.event.type ?? '')
-              if (sent.length === 1) return [{ ok: false, error: new Error('once') }]
-              if (sent.length === 2) {
-                again.open()
-                await endHead.opened
-              }
-              return [{ ok: true }]
-            },
-          },
-        },
-      },
-    })
+    const outbox = outboxWithSlowHead(store, sent, again, endHead)
     const turns = async () => {
       for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve))
     }
