@@ -45,6 +45,7 @@ export const kyselyTransactions = <Tx extends KyselyTransaction>(
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
   return clientOf<Tx>({
     name: 'kysely',
+    rollbackOvertakes: true,
     doubts,
     saysEnded,
     run: (fn) =>

@@ -207,6 +207,7 @@ export const mikroOrmTransactions = <Tx extends MikroOrmEntityManager>(
   const contexts = new WeakMap<object, Context>()
   return clientOf<Tx>({
     name: 'mikro-orm',
+    rollbackOvertakes: true,
     doubts: watch.doubts,
     subjectOf: (tx) => watch.rootOf(contextOf(tx)),
     run: (fn) =>

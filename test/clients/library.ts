@@ -12,6 +12,7 @@ export interface OpenLibrary<Tx> {
   own(fn: (tx: Tx) => Promise<void>): Promise<unknown>
   ownNested?(tx: Tx, fn: (tx: Tx) => Promise<void>): Promise<unknown>
   readonly outside: readonly unknown[]
+  readonly keepsLateStatements?: boolean
   /** How the library writes it. Default `COMMIT`. */
   readonly commitText?: string
   /** `hasLost`: a connection was cut while COMMIT was on its way. */
@@ -36,6 +37,7 @@ export const harnessOn = async <Tx>(
     own: (fn) => library.own(fn),
     ...(ownNested === undefined ? {} : { ownNested }),
     outside: library.outside,
+    keepsLateStatements: library.keepsLateStatements === true,
     overlaps: database.overlaps,
     ...(spoiling === null ? {} : { spoilCommit: (tx: Tx) => library.exec(tx, spoiling) }),
     ...(cutAt === undefined

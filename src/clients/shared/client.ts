@@ -5,11 +5,11 @@
  */
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import { beginByCallback, type OpenTransaction, type Transactions } from '../../core/spi/index.ts'
-import type { SqlExecutor, SqlValue } from '../../stores/sql/sql-executor.ts'
+import type { SqlExecutor, SqlValue, StatementInLine, StatementLine } from '../../stores/sql/sql-executor.ts'
 import { notInTransaction } from '../../stores/sql/transaction-scope.ts'
 import { type Answer, boundValues } from './answers.ts'
 import { Doubts, givenUp, PROBES } from './doubts.ts'
-import { afterCommit, commitErrorOf, storeErrorOf } from './failures.ts'
+import { afterCommit, commitErrorOf, isGivenUp, storeErrorOf } from './failures.ts'
 import { isObject } from './handles.ts'
 import { hasFailed, isUncertain, type PgClient } from './pg-client.ts'
 
@@ -28,6 +28,10 @@ export interface Library<Tx extends object> {
   send(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer>
   /** Whether it is a handle inside a transaction; undefined when there is no telling. */
   inTransaction(handle: object): boolean | undefined
+  /** Whether its driver takes several statements at once, and sends them in the order in which it got them. */
+  queues?(tx: Tx): boolean
+  /** It keeps statements waiting for each other, and its rollback does not wait for them. */
+  readonly rollbackOvertakes?: boolean
   /** The library's own words for a handle that is used too late. */
   saysEnded?(error: unknown): boolean
   /** What to do where the library itself has ended the transaction because it took too long; else undefined. */
@@ -47,15 +51,23 @@ export interface Library<Tx extends object> {
   observe?(tx: Tx, ended: Ended): boolean
 }
 
+interface Line {
+  readonly last: Promise<unknown>
+  /** What the last of them leaves. */
+  readonly leaves: string
+}
+
 class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly library: string
   /** People nest transactions with their library as well, and what that undoes nobody tells us. */
   readonly savepointsUnseen = true
   readonly #library: Library<Tx>
   readonly #doubts: Doubts
-  /** The last statement of ours on each handle: drivers want one at a time. */
-  readonly #lines = new WeakMap<object, Promise<unknown>>()
+  /** Statements of ours on each handle that wait for each other: drivers of PostgreSQL want one at a time. */
+  readonly #lines = new WeakMap<object, Line>()
   readonly #depths = new WeakMap<object, number>()
+  /** The last question on each handle: one savepoint of it ends those after it. */
+  readonly #questions = new WeakMap<object, Promise<void>>()
   readonly observe?: (tx: Tx, ended: Ended) => boolean
   readonly flush?: (tx: Tx) => Promise<void>
   readonly capture?: NonNullable<Library<Tx>['capture']>
@@ -111,7 +123,26 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   executor(tx: Tx): SqlExecutor {
     this.#requireOpen(tx)
-    return { run: (sql, params) => this.#inLine(tx, () => this.#sendWell(tx, sql, params)) }
+    const line: StatementLine = {
+      behind: this.#lines.get(tx)?.leaves ?? null,
+      run: (statement) => this.#inLine(tx, statement),
+    }
+    return {
+      run: (sql, params) => this.#sendOpen(tx, sql, params),
+      ...(this.#library.queues?.(tx) === true ? {} : { line }),
+      ...(this.#library.rollbackOvertakes === true ? { rollbackOvertakes: true } : {}),
+      ...(this.#isDoubted(tx) ? { ask: () => this.#ask(tx) } : {}),
+    }
+  }
+
+  #ask(tx: Tx): Promise<void> {
+    const before = this.#questions.get(tx) ?? Promise.resolve()
+    const answer = before.then(() => this.#requireWell(tx))
+    this.#questions.set(
+      tx,
+      answer.catch(() => undefined),
+    )
+    return answer
   }
 
   inTransaction(tx: Tx): boolean | undefined {
@@ -127,29 +158,33 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     if (hasFailed(this.#library.pgClient?.(tx))) throw givenUp()
   }
 
-  /** Publishes of one transaction may run at once; what they send goes one after another. */
-  #inLine<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
-    const before = this.#lines.get(tx)
-    const done = before === undefined ? work() : before.then(work, work)
+  /** Sent at once where nothing is in front of it, before the application can do anything else. */
+  #inLine(tx: Tx, { sql, params, leaves }: StatementInLine): Promise<Answer> {
+    const send = (): Promise<Answer> => this.#sendOpen(tx, sql, params)
+    const before = this.#lines.get(tx)?.last
+    const done = before === undefined ? send() : before.then(send)
     const last = done
       .catch(() => undefined)
       .then(() => {
-        if (this.#lines.get(tx) === last) this.#lines.delete(tx)
+        if (this.#lines.get(tx)?.last === last) this.#lines.delete(tx)
       })
-    this.#lines.set(tx, last)
+    this.#lines.set(tx, { last, leaves })
     return done
   }
 
-  async #sendWell(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer> {
-    await this.#requireWell(tx)
+  async #sendOpen(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer> {
+    this.#requireOpen(tx)
     return await this.#send(tx, sql, params)
+  }
+
+  #isDoubted(tx: Tx): boolean {
+    return this.#doubts.has(this.#subjectOf(tx)) || isUncertain(this.#library.pgClient?.(tx))
   }
 
   /** After a statement that failed, the database is asked whether there still is a transaction. */
   async #requireWell(tx: Tx): Promise<void> {
     this.#requireOpen(tx)
-    const isDoubted = this.#doubts.has(this.#subjectOf(tx))
-    if (!isDoubted && !isUncertain(this.#library.pgClient?.(tx))) return
+    if (!this.#isDoubted(tx)) return
     try {
       await this.#probe(tx)
     } catch (cause) {
@@ -181,6 +216,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
         `${this.library} has rolled this transaction back because it took too long. ${remedy}`,
         { cause: error },
       )
+    if (isGivenUp(error)) return givenUp(error)
     if (this.#library.saysEnded?.(error) !== true) return storeErrorOf(error, this.library)
     return new TransactionError(
       ERROR_CODES.transactionEnded,

@@ -38,6 +38,10 @@ export const storeErrorOf = (error: unknown, library: string): unknown => {
   return error
 }
 
+/** PostgreSQL takes nothing more in this transaction, because of an earlier error. */
+export const isGivenUp = (error: unknown): boolean =>
+  linksOf(error).some((link) => postgres.sqlState(link) === '25P02')
+
 /** The database answered COMMIT with an error, so it did not happen. Anything else leaves that open. */
 const refusedCommit = (error: unknown): boolean =>
   linksOf(error).some(

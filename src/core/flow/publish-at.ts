@@ -48,13 +48,15 @@ export class PublishAt<E> {
     const { stage, intake, preparer, ready, sameDatabase } = this.#parts
     // Waits only where there is something to wait for: nearly every publish comes here with neither.
     const checked = preparer.prepare(drafts, many)
-    const prepared = isPromise(checked) ? await checked : checked
     const waiting = ready()
+    const marking = isPromise(checked) && waiting === undefined ? this.#mark(place) : null
+    const prepared = isPromise(checked) ? await checked : checked
     if (waiting !== undefined) await waiting
     if (prepared.events.length === 0) return prepared.ids
+    const mark = marking === null ? null : await marking
     if (place.scope === null) {
       const executor = place.transactions.executor(place.tx)
-      const published = await stage.insert(executor, stage.plan(prepared, 'unobserved', NO_BUDGET))
+      const published = await stage.insert(executor, stage.plan(prepared, 'unobserved', NO_BUDGET, mark))
       intake.expectRows('unseen')
       return published.ids
     }
@@ -62,10 +64,21 @@ export class PublishAt<E> {
     const observation = place.transactions.savepointsUnseen === true ? 'doubtful' : 'observed'
     const published = await scope.insert(place.frame, () => {
       const executor = place.transactions.executor(place.tx)
-      return stage.insert(executor, stage.plan(prepared, observation, scope.budget))
+      return stage.insert(executor, stage.plan(prepared, observation, scope.budget, mark))
     })
     sameDatabase.watch(place, prepared.events.find(({ isNew }) => isNew)?.record.id)
     return published.ids
+  }
+
+  /** While a schema takes its time, the application may roll back in ways that nobody tells us of. */
+  #mark(place: AnyPlace<E>): Promise<string> | null {
+    const { store } = this.#parts
+    const isSeen = place.scope !== null && place.transactions.savepointsUnseen !== true
+    if (isSeen || store.mark === undefined) return null
+    const mark = store.mark(place.transactions.executor(place.tx))
+    // Heard of when the schema has answered; by then its rejection would have ended the process.
+    mark.catch(() => undefined)
+    return mark
   }
 
   publishSync(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): readonly string[] {

@@ -60,7 +60,13 @@ export interface Published {
 export type Budget = (destination: string, bytes: number) => boolean
 
 export interface PublishStage<E> {
-  plan(prepared: PreparedEvents, observation: Observation, budget: Budget): PreparedPublish
+  /** `mark`: what the store left in the transaction when the events were handed over. */
+  plan(
+    prepared: PreparedEvents,
+    observation: Observation,
+    budget: Budget,
+    mark?: string | null,
+  ): PreparedPublish
   insert(executor: E, planned: PreparedPublish): Promise<Published>
   insertSync(executor: E, planned: PreparedPublish): Published
 }
@@ -81,7 +87,7 @@ export interface PublishStageParts<Tx, E> {
 export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): PublishStage<E> => {
   const { store, runtime, metrics, logger, tracing, intake, hotLeaseMs, lockKeys, newId } = parts
 
-  const plan: PublishStage<E>['plan'] = (prepared, observation, budget) => {
+  const plan: PublishStage<E>['plan'] = (prepared, observation, budget, mark = null) => {
     const events: NewEvent[] = []
     const deliveries: NewDelivery[] = []
     const hot: HotCandidate[] = []
@@ -107,7 +113,7 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
         if (isHot) hot.push({ id, event, destination, lane, token: right, claimedUntil })
       }
     }
-    const request = { events, deliveries, hotLeaseMs, lockKeys }
+    const request = { events, deliveries, hotLeaseMs, lockKeys, ...(mark === null ? {} : { mark }) }
     return { ids: prepared.ids, request, hot, expectsRows: hot.length < deliveries.length, trace }
   }
 

@@ -29,6 +29,8 @@ export interface InsertRequest {
   readonly hotLeaseMs: number
   /** Writers of the same key take turns: whoever inserts first commits first. */
   readonly lockKeys: boolean
+  /** What `Store.mark` left when the event was published: nothing is written unless it still stands. */
+  readonly mark?: string
 }
 
 export interface InsertResult {

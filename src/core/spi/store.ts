@@ -32,6 +32,11 @@ export interface Store<Tx = unknown, E = unknown> {
   insert(executor: E, request: InsertRequest): Promise<InsertResult>
   /** The same for synchronous drivers, where an await would leave the transaction. */
   insertSync?(executor: E, request: InsertRequest): InsertResult
+  /**
+   * For an insert that cannot follow at once: remembers the place in the transaction by something that a rollback,
+   * to a savepoint or altogether, takes back. Absent where a transaction cannot be rolled back behind our back.
+   */
+  mark?(executor: E): Promise<string>
 
   readonly lanes: LaneStore
   readonly queue: QueueStore

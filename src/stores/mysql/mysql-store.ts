@@ -18,7 +18,8 @@ import type {
 } from '../../core/spi/index.ts'
 import type { Tables } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
-import type { SqlExecutor } from '../sql/sql-executor.ts'
+import type { SqlExecutor, StatementLine } from '../sql/sql-executor.ts'
+import { undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { MysqlDatabase } from './database.ts'
 import { endsTransaction } from './errors.ts'
 import type { ResolvedMysqlOptions } from './options.ts'
@@ -35,6 +36,7 @@ import type { InsertStep } from './statements/insert-step.ts'
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
+import { lookStatement, markStep, stands, unmarkStatement } from './statements/marks.ts'
 import * as operating from './statements/operate.ts'
 import * as reading from './statements/read.ts'
 import * as reconciling from './statements/reconcile.ts'
@@ -97,12 +99,70 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     return this.#database.close()
   }
 
+  /** What can be sent at once is, before the application does anything else; the rest proves that it still may. */
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
+    const [first] = request.events
+    if (first === undefined) return { duplicates: new Map() }
+    const lock = request.lockKeys ? inserting.lockStatement(this.#tables, request) : null
+    if (request.mark === undefined && lock === null && executor.ask === undefined) {
+      return await this.#insertInLine(executor, request, first.id)
+    }
+    const mark = request.mark ?? (await this.#leave(executor, first.id))
+    try {
+      await executor.ask?.()
+      if (lock !== null) await executor.run(lock.sql, lock.params)
+      const result = await this.#insert(executor, request, { proof: mark, mark: null })
+      await this.#requireStanding(executor, mark)
+      return result
+    } finally {
+      await this.#unmark(executor, mark)
+    }
+  }
+
+  mark(executor: SqlExecutor): Promise<string> {
+    return this.#leave(executor, this.#newId())
+  }
+
+  /** Its own event stands for it, or a mark where there may be no event because of an idempotency key. */
+  async #insertInLine(executor: SqlExecutor, request: InsertRequest, id: string): Promise<InsertResult> {
+    const line = lineOf(executor)
+    const proof = line?.behind ?? null
+    const hasKeys = request.events.some(({ idempotencyKey }) => idempotencyKey !== null)
+    const mark = line !== undefined && hasKeys ? id : null
+    try {
+      const result = await this.#insert(executor, request, { proof, mark })
+      if (proof !== null) await this.#requireStanding(executor, id)
+      return result
+    } finally {
+      if (mark !== null) await this.#unmark(executor, mark)
+    }
+  }
+
+  async #leave(executor: SqlExecutor, mark: string): Promise<string> {
+    const behind = lineOf(executor)?.behind ?? null
+    const condition = behind === null ? null : stands(this.#tables, behind)
+    await this.#runSteps(executor, [markStep(this.#tables, mark, condition)], mark)
+    return mark
+  }
+
+  async #unmark(executor: SqlExecutor, mark: string): Promise<void> {
+    const { sql, params } = unmarkStatement(this.#tables, mark)
+    await executor.run(sql, params).catch(() => undefined)
+  }
+
+  async #requireStanding(executor: SqlExecutor, proof: string): Promise<void> {
+    const { sql, params } = lookStatement(this.#tables, proof)
+    if ((await executor.run(sql, params))?.length === 0) throw undoneMeanwhile()
+  }
+
+  async #insert(
+    executor: SqlExecutor,
+    request: InsertRequest,
+    place: { readonly proof: string | null; readonly mark: string | null },
+  ): Promise<InsertResult> {
     const t = this.#tables
-    const { steps, claim } = inserting.insertPlan(t, request, this.#newId)
-    const lock = request.lockKeys ? inserting.lockStatement(t, request) : null
-    if (lock !== null) await executor.run(lock.sql, lock.params)
-    const { written, expected } = await this.#runSteps(executor, steps)
+    const { steps, claim } = inserting.insertPlan(t, request, this.#newId, place)
+    const { written, expected } = await this.#runSteps(executor, steps, request.events[0]?.id ?? '')
     if (claim === null) return { duplicates: new Map() }
     if (written === expected) return inserting.ownDuplicates(request)
     const { sql, params } = inserting.winnersStatement(t, request)
@@ -113,27 +173,39 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   async #runSteps(
     executor: SqlExecutor,
     steps: readonly InsertStep[],
+    leaves: string,
   ): Promise<{ readonly written: number; readonly expected: number }> {
+    const line = lineOf(executor)
     const done: InsertStep[] = []
     let [written, expected] = [0, 0]
     for (const step of steps) {
       // Nothing but duplicates: there is nothing to deliver.
       if (step.events === 0 && expected > 0 && written === 0) continue
       try {
-        const answer = await executor.run(step.sql, step.params)
+        const isFirst = step === steps[0]
+        const answer = await (line !== undefined && isFirst
+          ? line.run({ sql: step.sql, params: step.params, leaves })
+          : executor.run(step.sql, step.params))
         if (step.events > 0) {
           expected += step.events
           written += Number(answer?.[0]?.affectedRows ?? Number.NaN)
         }
         done.push(step)
       } catch (error) {
-        // Without a transaction the statement has happened all the same.
-        const undone = isNoTransaction(error) ? [...done, step] : done
-        if (!endsTransaction((error as { cause?: unknown }).cause)) await this.#undo(executor, undone)
+        if (isNoTransaction(error)) await this.#removeStored([...done, step])
+        else if (!endsTransaction((error as { cause?: unknown }).cause)) await this.#undo(executor, done)
         throw error
       }
     }
     return { written, expected }
+  }
+
+  /**
+   * Without a transaction the statements have happened all the same. Not on the connection that they were sent on,
+   * which may be another transaction's by now.
+   */
+  async #removeStored(steps: readonly InsertStep[]): Promise<void> {
+    await this.#database.script([...steps].reverse().map(({ undo }) => undo)).catch(() => undefined)
   }
 
   /** An undo that fails hides nothing: the first error is the one to report. */
@@ -145,6 +217,10 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     }
   }
 }
+
+/** Where nothing overtakes what was sent, there is no need to wait for each other. */
+const lineOf = (executor: SqlExecutor): StatementLine | undefined =>
+  executor.rollbackOvertakes === true ? executor.line : undefined
 
 const isNoTransaction = (error: unknown): boolean =>
   error instanceof OutboxError && error.code === ERROR_CODES.noTransaction

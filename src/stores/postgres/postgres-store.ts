@@ -1,5 +1,6 @@
 /** The store on PostgreSQL: every role, each method one transaction. The SQL is in `statements/`. */
 
+import { randomUUID } from 'node:crypto'
 import { attachPlace, serverAddress } from '../../core/model/index.ts'
 import type {
   InsertRequest,
@@ -18,7 +19,8 @@ import type {
   Wakeup,
 } from '../../core/spi/index.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
-import type { SqlExecutor, SqlRow } from '../sql/sql-executor.ts'
+import type { SqlExecutor, SqlRow, StatementInLine } from '../sql/sql-executor.ts'
+import { undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { PostgresDatabase } from './database.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
 import { firstPartitions, PostgresPartitions } from './partitions.ts'
@@ -29,10 +31,11 @@ import { claim } from './statements/claim.ts'
 import { cleanup, NO_MARK } from './statements/cleanup.ts'
 import { extend } from './statements/extend.ts'
 import { hold } from './statements/hold.ts'
-import { insertResult, insertStatement, lockStatement, winnersStatement } from './statements/insert.ts'
+import { insertResult, insertStatement, isGone, winnersStatement } from './statements/insert.ts'
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
+import { lockStatement, markStatement } from './statements/marks.ts'
 import * as operating from './statements/operate.ts'
 import * as reading from './statements/read.ts'
 import * as registering from './statements/registry.ts'
@@ -113,17 +116,50 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
     return this.#database.close()
   }
 
-  async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
-    const statement = insertStatement(this.#tables, request)
+  insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
+    const keys = request.lockKeys ? keysOf(request) : []
+    const behind = request.mark ?? executor.line?.behind ?? null
+    // What can be sent at once is, before the application does anything else; the rest proves that it still may.
+    if (keys.length > 0) {
+      return this.#after(executor, lockStatement(this.#tables, keys, newMark(), behind), request)
+    }
+    if (executor.ask !== undefined && request.mark === undefined) {
+      return this.#after(executor, markStatement(this.#tables, newMark(), behind), request)
+    }
+    return this.#insert(executor, request, behind)
+  }
+
+  async mark(executor: SqlExecutor): Promise<string> {
+    const statement = markStatement(this.#tables, newMark(), executor.line?.behind ?? null)
+    await send(executor, statement)
+    return statement.leaves
+  }
+
+  async #after(executor: SqlExecutor, first: StatementInLine, request: InsertRequest): Promise<InsertResult> {
+    await send(executor, first)
+    return await this.#insert(executor, request, first.leaves)
+  }
+
+  async #insert(executor: SqlExecutor, request: InsertRequest, proof: string | null): Promise<InsertResult> {
+    const statement = insertStatement(this.#tables, request, newMark, proof)
     if (statement === null) return { duplicates: new Map() }
-    const lock = request.lockKeys ? lockStatement(this.#tables, request) : null
-    if (lock !== null) await executor.run(lock.sql, lock.params)
-    const answers: (readonly SqlRow[] | undefined)[] = [await executor.run(statement.sql, statement.params)]
+    const answers = [await send(executor, statement)]
+    if (isGone(answers[0])) throw undoneMeanwhile()
     const winners = winnersStatement(this.#tables, answers[0])
-    if (winners !== null) answers.push(await executor.run(winners.sql, winners.params))
+    if (winners !== null) answers.push(await send(executor, { ...winners, leaves: statement.leaves }))
     return insertResult(request, answers)
   }
 }
+
+const send = (executor: SqlExecutor, statement: StatementInLine): Promise<readonly SqlRow[] | undefined> =>
+  executor.line?.run(statement) ?? executor.run(statement.sql, statement.params)
+
+/** Not an id of the outbox's: it ends with the transaction. */
+const newMark = (): string => randomUUID()
+
+const keysOf = ({ events }: InsertRequest): string[] => [
+  ...new Set(events.flatMap(({ key }) => (key === null ? [] : [key]))),
+]
 
 const laneRole = (db: PostgresDatabase, t: PostgresTables): LaneStore => ({
   register: (worker) => laneStatements.register(db, t, worker),

@@ -4,7 +4,7 @@
  */
 import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
-import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
+import type { SqlExecutor, SqlRow, SqlValue, StatementLine } from '../sql/sql-executor.ts'
 import {
   checkScope,
   commitRefused,
@@ -31,6 +31,8 @@ interface Known {
 /** Statements of ours that wait for each other: a connection takes one at a time. Null: none is on its way. */
 interface Line {
   last: Promise<void> | null
+  /** What the last of them leaves. */
+  leaves: string | null
 }
 
 /** A connection with a transaction on it. */
@@ -126,7 +128,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const connection = this.#foreign(tx)
     const guard = (): void => this.#checkForeign(connection)
     guard()
-    const line = this.#lines.get(tx) ?? { last: null }
+    const line = this.#lines.get(tx) ?? { last: null, leaves: null }
     this.#lines.set(tx, line)
     return this.#executorOn(connection, line, guard, null)
   }
@@ -157,17 +159,25 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
         throw storeErrorOf(error, this.#database.place)
       }
     }
-    return {
-      run: (sql, params) => {
-        const sent = line.last === null ? send(sql, params) : line.last.then(() => send(sql, params))
-        const over = (): void => {
-          if (line.last === last) line.last = null
-        }
-        const last = sent.then(over, over)
-        line.last = last
-        return sent
+    const run = (sql: string, params: readonly SqlValue[]): Promise<readonly SqlRow[]> => {
+      const sent = line.last === null ? send(sql, params) : line.last.then(() => send(sql, params))
+      const over = (): void => {
+        if (line.last === last) line.last = null
+      }
+      const last = sent.then(over, over)
+      line.last = last
+      return sent
+    }
+    // In a transaction of ours nothing is rolled back without our knowing.
+    if (open !== null) return { run }
+    const inLine: StatementLine = {
+      behind: line.last === null ? null : line.leaves,
+      run: ({ sql, params, leaves }) => {
+        line.leaves = leaves
+        return run(sql, params)
       },
     }
+    return { run, line: inLine }
   }
 
   /** If this fails the connection is broken, and the whole transaction with it. */
@@ -189,7 +199,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     }
     const open: Open = {
       connection,
-      line: { last: null },
+      line: { last: null, leaves: null },
       broken: false,
       // Without a listener a connection that breaks between two statements would end the process.
       onError: () => {

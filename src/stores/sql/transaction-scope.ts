@@ -69,6 +69,13 @@ export const notInTransaction = (what: string): TransactionError =>
     `${what} is not in a transaction. Publish inside outbox.transaction, or begin one first, so that the event is stored with your data or not at all.`,
   )
 
+/** Something else in the transaction failed while a publish was on its way. */
+export const undoneMeanwhile = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.transactionEnded,
+    'The transaction, or the savepoint, was rolled back before this event could be stored, so it was not. When several things are awaited together, the first that fails ends the transaction for all.',
+  )
+
 export const commitRefused = (who: string, cause: unknown): TransactionError =>
   new TransactionError(
     ERROR_CODES.commitRolledBack,

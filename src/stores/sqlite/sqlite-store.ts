@@ -1,5 +1,6 @@
 /** The store on SQLite: every role, each method one transaction. The SQL is in `statements/`. */
 
+import { randomUUID } from 'node:crypto'
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import { attachPlace } from '../../core/model/index.ts'
 import type {
@@ -20,6 +21,7 @@ import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
+import { undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { SqliteDatabase } from './database.ts'
 import { requireFile } from './open-database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
@@ -34,6 +36,7 @@ import { insertResult, insertStatements, undoStatements } from './statements/ins
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
+import { lookStatement, markStatement, unmarkStatement } from './statements/marks.ts'
 import * as operating from './statements/operate.ts'
 import * as reading from './statements/read.ts'
 import * as registering from './statements/registry.ts'
@@ -92,7 +95,30 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     return this.#database.close()
   }
 
+  /** What can be sent at once is, before the application does anything else; the rest proves that it still may. */
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
+    if (request.mark === undefined && executor.ask === undefined) return await this.#insert(executor, request)
+    const mark = request.mark ?? (await this.mark(executor))
+    const look = lookStatement(this.#tables, mark)
+    const unmark = unmarkStatement(this.#tables, mark)
+    try {
+      await executor.ask?.()
+      const result = await this.#insert(executor, { ...request, mark })
+      if ((await executor.run(look.sql, look.params))?.length === 0) throw undoneMeanwhile()
+      return result
+    } finally {
+      await executor.run(unmark.sql, unmark.params).catch(() => undefined)
+    }
+  }
+
+  async mark(executor: SqlExecutor): Promise<string> {
+    const mark = randomUUID()
+    const { sql, params } = markStatement(this.#tables, mark)
+    await executor.run(sql, params)
+    return mark
+  }
+
+  async #insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
     // Without an await in between, no other publish of the same transaction can come between the statements.
     if (executor.runSync !== undefined) return this.insertSync(executor, request)
     const statements = insertStatements(this.#tables, request)

@@ -25,6 +25,8 @@ export interface ClientHarness<Tx = unknown, E = unknown> {
   own(fn: (tx: Tx) => Promise<void>): Promise<unknown>
   /** A nested one likewise; absent where the library has none. */
   ownNested?(tx: Tx, fn: (tx: Tx) => Promise<void>): Promise<unknown>
+  /** The library keeps statements on a handle of a transaction that is over, and never sends nor refuses them. */
+  readonly keepsLateStatements?: boolean
   /** What people pass by mistake: handles of the library that are in no transaction. */
   readonly outside: readonly unknown[]
   /** Transactions may overlap. Databases with one writer say false. */

@@ -6,6 +6,7 @@ import { contentTopic } from './client/content.ts'
 import { costTopic } from './client/cost.ts'
 import { endingsTopic } from './client/endings.ts'
 import { handlesTopic } from './client/handles.ts'
+import { lateTopic } from './client/late.ts'
 import { nestingTopic } from './client/nesting.ts'
 import { ownTopic } from './client/own.ts'
 import { transactionTopic } from './client/transaction.ts'
@@ -18,6 +19,7 @@ const TOPICS: readonly ClientTopic[] = [
   nestingTopic,
   endingsTopic,
   ownTopic,
+  lateTopic,
   handlesTopic,
   contentTopic,
   costTopic,

@@ -13,6 +13,7 @@ export const openPostgresJs = async ({
     own: (fn) => sql.begin(fn),
     ownNested: (tx, fn) => tx.savepoint(fn),
     outside: [sql],
+    keepsLateStatements: true,
     commitText: 'commit',
     close: () => sql.end({ timeout: 0 }),
   }

@@ -14,6 +14,7 @@ import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlRow, SqlStatement, SqlValue } from '../../sql/sql-executor.ts'
 import { deliveryStep } from './insert-deliveries.ts'
 import { checkedTime, type InsertStep, isOurs } from './insert-step.ts'
+import { type Condition, markKey, rowsIf, stands } from './marks.ts'
 import { KEY, NOW, one } from './sql-text.ts'
 
 /** One packet: escaped or as digits it is at most twice as large. */
@@ -43,23 +44,25 @@ const eventParams = (event: NewEvent): SqlValue[] => [
   typeof event.data === 'string' ? null : event.data,
 ]
 
-const eventStep = (t: Tables, events: readonly NewEvent[], claim: string | null): InsertStep => {
+const eventStep = (
+  t: Tables,
+  events: readonly NewEvent[],
+  claim: string | null,
+  proof: Condition | null = null,
+): InsertStep => {
   const rows = events.map((event) => {
-    const params = eventParams(event)
-    if (claim === null || event.idempotencyKey === null) return { text: `SELECT ${EVENT_VALUES}`, params }
-    return {
-      text: `SELECT ${EVENT_VALUES} FROM (SELECT 1) AS x WHERE ${isOurs(t)}`,
-      params: [...params, event.type, event.idempotencyKey, claim],
+    const conditions = proof === null ? [] : [proof]
+    if (claim !== null && event.idempotencyKey !== null) {
+      conditions.push({ text: isOurs(t), params: [event.type, event.idempotencyKey, claim] })
     }
+    return { values: EVENT_VALUES, conditions, params: eventParams(event) }
   })
-  const source =
-    claim === null
-      ? `VALUES ${events.map(() => `(${EVENT_VALUES})`).join(', ')}`
-      : rows.map(({ text }) => text).join('\nUNION ALL ')
+  const isPlain = claim === null && proof === null
+  const source = isPlain ? `VALUES ${events.map(() => `(${EVENT_VALUES})`).join(', ')}` : rowsIf(rows)
   return {
     ...one(
       `INSERT INTO ${t.events} (${EVENT_COLUMNS})\n${source}`,
-      rows.flatMap(({ params }) => params),
+      rows.flatMap(({ params, conditions }) => [...params, ...conditions.flatMap((each) => each.params)]),
     ),
     events: events.length,
     undo: eventUndo(t, events, claim),
@@ -100,28 +103,35 @@ const firstByKey = (events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> 
   return first
 }
 
+type Key = Pick<NewEvent, 'id' | 'type' | 'idempotencyKey'>
+
 /**
  * The first writer of a key keeps it; a second one waits for the first one's end, and changes nothing. Sorted, so
  * that two transactions with the same keys wait for each other rather than for ever.
  */
-const dedupStep = (t: Tables, events: readonly NewEvent[], claim: string): InsertStep => {
-  const params = events.flatMap(({ type, idempotencyKey, id }) => [
+const dedupStep = (t: Tables, keys: readonly Key[], claim: string, proof: Condition | null): InsertStep => {
+  const values = `?, ?, UNHEX(?), UNHEX(?), ${NOW}`
+  const source =
+    proof === null
+      ? `VALUES ${keys.map(() => `(${values})`).join(', ')}`
+      : rowsIf(keys.map(() => ({ values, conditions: [proof] })))
+  const params = keys.flatMap(({ type, idempotencyKey, id }) => [
     type,
     idempotencyKey,
     uuidToHex(id),
     claim,
+    ...(proof?.params ?? []),
   ])
-  const rows = events.map(() => `(?, ?, UNHEX(?), UNHEX(?), ${NOW})`).join(', ')
-  const keys = events.map(() => '(?, ?)').join(', ')
+  const places = keys.map(() => '(?, ?)').join(', ')
   return {
     ...one(
-      `INSERT INTO ${t.dedup} (type, idempotency_key, event_id, claim, created_at) VALUES ${rows}
-ON DUPLICATE KEY UPDATE event_id = event_id`,
+      `INSERT INTO ${t.dedup} (type, idempotency_key, event_id, claim, created_at) ${source}
+ON DUPLICATE KEY UPDATE event_id = ${t.dedup}.event_id`,
       params,
     ),
     events: 0,
-    undo: one(`DELETE FROM ${t.dedup} WHERE (type, idempotency_key) IN (${keys}) AND claim = UNHEX(?)`, [
-      ...events.flatMap(({ type, idempotencyKey }) => [type, idempotencyKey]),
+    undo: one(`DELETE FROM ${t.dedup} WHERE (type, idempotency_key) IN (${places}) AND claim = UNHEX(?)`, [
+      ...keys.flatMap(({ type, idempotencyKey }) => [type, idempotencyKey]),
       claim,
     ]),
   }
@@ -172,10 +182,19 @@ export interface InsertPlan {
   readonly claim: string | null
 }
 
-/** `claim` is new for every call. */
-export const insertPlan = (t: Tables, request: InsertRequest, newClaim: () => string): InsertPlan => {
+/**
+ * `newClaim` is asked once per call. With a `proof` nothing is written unless that stands. The `mark` is left with the
+ * idempotency keys, without which there is no need for one: then an event is written.
+ */
+export const insertPlan = (
+  t: Tables,
+  request: InsertRequest,
+  newClaim: () => string,
+  { proof, mark }: { readonly proof: string | null; readonly mark: string | null },
+): InsertPlan => {
   const first = firstByKey(request.events)
   const claim = first.size === 0 ? null : uuidToHex(newClaim())
+  const condition = proof === null ? null : stands(t, proof)
   const candidates = request.events.filter(
     (event) =>
       event.idempotencyKey === null || first.get(identityOf(event.type, event.idempotencyKey)) === event,
@@ -183,10 +202,12 @@ export const insertPlan = (t: Tables, request: InsertRequest, newClaim: () => st
   const eventOf = new Map(candidates.map((event) => [event.id, event]))
   const steps: InsertStep[] = []
   if (claim !== null) {
-    const sorted = [...first.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, event]) => event)
-    for (const chunk of chunks(sorted, () => 1)) steps.push(dedupStep(t, chunk, claim))
+    const sorted: Key[] = [...first.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, event]) => event)
+    const keys = mark === null ? sorted : [markKey(mark), ...sorted]
+    for (const chunk of chunks(keys, () => 1)) steps.push(dedupStep(t, chunk, claim, condition))
   }
-  for (const chunk of chunks(candidates, ({ size }) => size)) steps.push(eventStep(t, chunk, claim))
+  for (const chunk of chunks(candidates, ({ size }) => size))
+    steps.push(eventStep(t, chunk, claim, condition))
   const deliveries = request.deliveries.filter(({ eventId }) => eventOf.has(eventId))
   for (const chunk of chunks(deliveries, () => 1))
     steps.push(deliveryStep(t, chunk, request.hotLeaseMs, eventOf, claim))

@@ -5,8 +5,9 @@
  */
 import { Buffer } from 'node:buffer'
 import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
-import type { SqlRow, SqlStatement } from '../../sql/sql-executor.ts'
+import type { SqlRow, SqlStatement, StatementInLine } from '../../sql/sql-executor.ts'
 import type { PostgresTables } from '../tables.ts'
+import { leaveLast, stands } from './marks.ts'
 import { fromMs, MS, sqlText } from './sql-text.ts'
 
 export const EVENT_COLUMNS =
@@ -21,6 +22,14 @@ const DELIVERY_COLUMNS =
  */
 const CLOCK = 't AS MATERIALIZED (SELECT clock_timestamp() AS now, pg_current_xact_id() AS xid)'
 const AT = 't.now'
+
+/** The clock of a statement that writes nothing unless its proof stands. */
+const clockIf = (t: PostgresTables, proof: string): string =>
+  `t AS MATERIALIZED (SELECT clock_timestamp() AS now, pg_current_xact_id() AS xid WHERE ${stands(t, proof)})`
+
+/** One row of nothing says that the proof does not stand. */
+const GONE =
+  'SELECT NULL::text AS type, NULL::text AS idempotency_key, NULL::text AS winner WHERE NOT EXISTS (SELECT 1 FROM t)'
 
 /** Only ids of version 7 begin with their time. */
 const timedId = (idText: string): string => `substr(${idText}, 15, 1) = '7'`
@@ -48,16 +57,21 @@ const deliveryValues = (lease: string): string => {
 }
 
 /** Rows of a function come in the order of their list, and positions are drawn in the order of the rows. */
-const INSERT = sqlText(
-  (t) => `WITH ${CLOCK}, e AS (
+const eventsInserted = (t: PostgresTables): string => `e AS (
   INSERT INTO ${t.events} (${EVENT_COLUMNS})
   SELECT ${eventValues('r')}
   FROM t CROSS JOIN json_to_recordset($1::text::json) AS r(${EVENT_RECORD})
   RETURNING id, seq
-)
-INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})
+)`
+
+const deliveriesInserted = (t: PostgresTables): string => `INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})
 SELECT ${deliveryValues('$3')}
-FROM t CROSS JOIN json_to_recordset($2::text::json) AS d(${DELIVERY_RECORD}) JOIN e ON e.id = d.ev`,
+FROM t CROSS JOIN json_to_recordset($2::text::json) AS d(${DELIVERY_RECORD}) JOIN e ON e.id = d.ev`
+
+const INSERT = sqlText((t) => `WITH ${CLOCK}, ${eventsInserted(t)}\n${deliveriesInserted(t)}`)
+
+const INSERT_IF = sqlText(
+  (t) => `WITH ${clockIf(t, '$4')}, ${eventsInserted(t)}, d AS (\n${deliveriesInserted(t)}\n)\n${GONE}`,
 )
 
 /**
@@ -85,8 +99,7 @@ FROM e`,
  * two transactions with the same ones wait for each other rather than for ever. The answer is what was there
  * before; a winner that committed while we waited is not in our snapshot and has to be asked for again.
  */
-const INSERT_ONCE = sqlText(
-  (t) => `WITH ${CLOCK}, k AS MATERIALIZED (
+const insertOnce = (t: PostgresTables, clock: string): string => `WITH ${clock}, k AS MATERIALIZED (
   SELECT * FROM json_to_recordset($4::text::json) AS k(id uuid, ty text, ik text)
 ), won AS (
   INSERT INTO ${t.dedup} (type, idempotency_key, event_id, created_at)
@@ -100,26 +113,22 @@ const INSERT_ONCE = sqlText(
   ORDER BY r.n
   RETURNING id, seq
 ), d AS (
-  INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})
-  SELECT ${deliveryValues('$3')}
-  FROM t CROSS JOIN json_to_recordset($2::text::json) AS d(${DELIVERY_RECORD}) JOIN e ON e.id = d.ev
+${deliveriesInserted(t)}
 )
 SELECT k.ty AS type, k.ik AS idempotency_key,
   (SELECT f.event_id::text FROM ${t.dedup} AS f WHERE f.type = k.ty AND f.idempotency_key = k.ik) AS winner
-FROM k WHERE NOT EXISTS (SELECT 1 FROM won WHERE won.type = k.ty AND won.idempotency_key = k.ik)`,
-)
+FROM t CROSS JOIN k WHERE NOT EXISTS (SELECT 1 FROM won WHERE won.type = k.ty AND won.idempotency_key = k.ik)`
+
+/** It may write nothing, and then only a mark tells who comes next that it still stands. */
+const marking = (clock: string): string => clock.replace(' AS xid', ` AS xid, ${leaveLast('$5')} AS mark`)
+
+const INSERT_ONCE = sqlText((t) => insertOnce(t, marking(CLOCK)))
+
+const INSERT_ONCE_IF = sqlText((t) => `${insertOnce(t, marking(clockIf(t, '$6')))}\nUNION ALL ${GONE}`)
 
 const WINNERS = sqlText(
   (t) => `SELECT f.type, f.idempotency_key, f.event_id::text AS winner
 FROM json_to_recordset($1::text::json) AS k(ty text, ik text) JOIN ${t.dedup} AS f ON f.type = k.ty AND f.idempotency_key = k.ik`,
-)
-
-/** One lock per key until the transaction ends, in one order for everybody. */
-const LOCK_KEYS = sqlText(
-  (t) => `SELECT count(pg_advisory_xact_lock(k.hash)) AS locked FROM (
-  SELECT DISTINCT hashtextextended(ke, hashtextextended('${t.names.schema}.${t.names.prefix}', 0)) AS hash
-  FROM json_array_elements_text($1::text::json) AS ke ORDER BY hash
-) AS k`,
 )
 
 const whole = (value: number): string => String(Math.trunc(value))
@@ -217,7 +226,22 @@ const firstByKey = (events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> 
   return first
 }
 
-export const insertStatement = (tables: PostgresTables, request: InsertRequest): SqlStatement | null => {
+/** Statements that look for a proof have it as their last parameter. */
+const proven = (
+  tables: PostgresTables,
+  [plain, looking]: readonly [(t: PostgresTables) => string, (t: PostgresTables) => string],
+  params: readonly string[],
+  proof: string | null,
+): SqlStatement =>
+  proof === null ? { sql: plain(tables), params } : { sql: looking(tables), params: [...params, proof] }
+
+/** `mark` is new for every call. With a `proof` nothing is written unless that stands. */
+export const insertStatement = (
+  tables: PostgresTables,
+  request: InsertRequest,
+  mark: () => string,
+  proof: string | null,
+): StatementInLine | null => {
   const { events, deliveries } = request
   const [event] = events
   const [delivery] = deliveries
@@ -225,10 +249,11 @@ export const insertStatement = (tables: PostgresTables, request: InsertRequest):
   const lease = whole(request.hotLeaseMs)
   const first = firstByKey(events)
   if (first.size === 0) {
-    if (delivery !== undefined && events.length === 1 && deliveries.length === 1 && isPlain(event, delivery))
-      return oneStatement(tables, event, delivery, lease)
+    const isOne =
+      delivery !== undefined && events.length === 1 && deliveries.length === 1 && isPlain(event, delivery)
+    if (isOne && proof === null) return { ...oneStatement(tables, event, delivery, lease), leaves: event.id }
     const rows = [JSON.stringify(events.map(eventRecord)), JSON.stringify(deliveries.map(deliveryRecord))]
-    return { sql: INSERT(tables), params: [...rows, lease] }
+    return { ...proven(tables, [INSERT, INSERT_IF], [...rows, lease], proof), leaves: event.id }
   }
   const candidates = events.filter(
     (one) => one.idempotencyKey === null || first.get(identityOf(one.type, one.idempotencyKey)) === one,
@@ -239,11 +264,14 @@ export const insertStatement = (tables: PostgresTables, request: InsertRequest):
     ik: idempotencyKey,
   }))
   const rows = deliveriesOf(request, candidates).map(deliveryRecord)
-  return {
-    sql: INSERT_ONCE(tables),
-    params: [JSON.stringify(candidates.map(eventRecord)), JSON.stringify(rows), lease, JSON.stringify(keys)],
-  }
+  const leaves = mark()
+  const lists = [candidates.map(eventRecord), rows].map((list) => JSON.stringify(list))
+  const params = [...lists, lease, JSON.stringify(keys), leaves]
+  return { ...proven(tables, [INSERT_ONCE, INSERT_ONCE_IF], params, proof), leaves }
 }
+
+export const isGone = (answer: readonly SqlRow[] | undefined): boolean =>
+  answer?.some((row) => row.type === null) === true
 
 const deliveriesOf = (
   { events, deliveries }: InsertRequest,
@@ -254,17 +282,12 @@ const deliveriesOf = (
   return deliveries.filter(({ eventId }) => ids.has(eventId))
 }
 
-export const lockStatement = (tables: PostgresTables, { events }: InsertRequest): SqlStatement | null => {
-  const keys = [...new Set(events.flatMap(({ key }) => (key === null ? [] : [key])))]
-  return keys.length === 0 ? null : { sql: LOCK_KEYS(tables), params: [JSON.stringify(keys)] }
-}
-
 /** For keys whose winner committed while the insert waited for it; null when all winners are known. */
 export const winnersStatement = (
   tables: PostgresTables,
   answer: readonly SqlRow[] | undefined,
 ): SqlStatement | null => {
-  const unknown = (answer ?? []).filter((row) => row.winner === null && row.type !== undefined)
+  const unknown = (answer ?? []).filter((row) => row.winner === null && typeof row.type === 'string')
   if (unknown.length === 0) return null
   const keys = unknown.map((row) => ({ ty: row.type, ik: row.idempotency_key }))
   return { sql: WINNERS(tables), params: [JSON.stringify(keys)] }

@@ -11,13 +11,19 @@ import { uuidFromBytes, uuidToHex } from '../../../core/model/index.ts'
 import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlRow, SqlStatement } from '../../sql/sql-executor.ts'
+import { markStands } from './marks.ts'
 import { NOW, sqlText } from './sql-text.ts'
 
-/** The first writer of a key keeps it; the update that changes nothing is there to learn who that was. */
+/**
+ * The first writer of a key keeps it; the update that changes nothing is there to learn who that was. A key of which
+ * there is neither event nor first writer is that of an event which was rolled back before this could be sent.
+ */
 const DEDUP = sqlText(
   (t) => `INSERT INTO ${t.dedup} (type, idempotency_key, event_id, created_at)
 SELECT j.value->>'type', j.value->>'ik', unhex(j.value->>'id'), ${NOW} FROM json_each(?) AS j
-WHERE true ORDER BY j.key
+WHERE EXISTS (SELECT 1 FROM ${t.events} WHERE id = unhex(j.value->>'id'))
+  OR EXISTS (SELECT 1 FROM ${t.dedup} WHERE type = j.value->>'type' AND idempotency_key = j.value->>'ik')
+ORDER BY j.key
 ON CONFLICT (type, idempotency_key) DO UPDATE SET event_id = event_id
 RETURNING type, idempotency_key, lower(hex(event_id)) AS winner`,
 )
@@ -81,18 +87,19 @@ const EVENT_VALUES = `unhex(${event('id')}), ${event('type')}, ${event('version'
  * Positions are drawn in the order of the request: `json_each` walks its array from the front, and there is
  * nothing else in the FROM. An ORDER BY would say so, but copies every payload into a sorter first.
  */
-const EVENTS = sqlText(
-  (t) => `INSERT INTO ${t.events} (${EVENT_COLUMNS})
-SELECT ${EVENT_VALUES} FROM json_each(?) AS j`,
-)
+const eventsText = (t: Tables): string => `INSERT INTO ${t.events} (${EVENT_COLUMNS})
+SELECT ${EVENT_VALUES} FROM json_each(?) AS j`
+
+const EVENTS = sqlText(eventsText)
+const EVENTS_IF = sqlText((t) => `${eventsText(t)} WHERE ${markStands(t)}`)
 
 /** Says what it wrote: a repeated event has the id of the first, so the winner of the key alone does not tell. */
-const FIRST_EVENTS = sqlText(
-  (t) => `INSERT INTO ${t.events} (${EVENT_COLUMNS})
-SELECT ${EVENT_VALUES} FROM json_each(?) AS j
-WHERE ${isFirst(t, event('type'), event('idempotencyKey'))} ORDER BY j.key
-RETURNING lower(hex(id)) AS written`,
-)
+const firstEventsText = (t: Tables, condition: string): string => `${eventsText(t)}
+WHERE ${condition}${isFirst(t, event('type'), event('idempotencyKey'))} ORDER BY j.key
+RETURNING lower(hex(id)) AS written`
+
+const FIRST_EVENTS = sqlText((t) => firstEventsText(t, ''))
+const FIRST_EVENTS_IF = sqlText((t) => firstEventsText(t, `${markStands(t)} AND `))
 
 /** Joined to the events just written, which know their position. */
 const deliveriesText = (
@@ -184,8 +191,17 @@ export const insertStatements = (tables: Tables, request: InsertRequest): readon
   if (events.length === 0) return []
   const lease = Math.trunc(request.hotLeaseMs)
   const first = firstByKey(events)
+  const write = (
+    rows: readonly NewEvent[],
+    [plain, looking]: readonly [(t: Tables) => string, (t: Tables) => string],
+  ): SqlStatement => {
+    const list = JSON.stringify(rows.map(eventRow))
+    return request.mark === undefined
+      ? { sql: plain(tables), params: [list] }
+      : { sql: looking(tables), params: [list, request.mark] }
+  }
   if (first.size === 0) {
-    const statements = [{ sql: EVENTS(tables), params: [JSON.stringify(events.map(eventRow))] }]
+    const statements = [write(events, [EVENTS, EVENTS_IF])]
     if (deliveries.length === 0) return statements
     const rows = JSON.stringify(deliveries.map((one) => deliveryRow(one, null)))
     return [...statements, { sql: DELIVERIES(tables), params: [lease, rows] }]
@@ -193,9 +209,7 @@ export const insertStatements = (tables: Tables, request: InsertRequest): readon
   const candidates = events.filter(
     (one) => one.idempotencyKey === null || first.get(identityOf(one.type, one.idempotencyKey)) === one,
   )
-  const statements: SqlStatement[] = [
-    { sql: FIRST_EVENTS(tables), params: [JSON.stringify(candidates.map(eventRow))] },
-  ]
+  const statements = [write(candidates, [FIRST_EVENTS, FIRST_EVENTS_IF])]
   if (deliveries.length > 0) {
     const keyOf = new Map(candidates.map((one) => [one.id, one.idempotencyKey]))
     const rows = deliveries.flatMap((one) => {
@@ -216,7 +230,7 @@ export const insertStatements = (tables: Tables, request: InsertRequest): readon
 export const undoStatements = (tables: Tables, [events]: readonly SqlStatement[]): readonly SqlStatement[] =>
   events === undefined
     ? []
-    : [UNDO_DELIVERIES, UNDO_EVENTS].map((text) => ({ sql: text(tables), params: events.params }))
+    : [UNDO_DELIVERIES, UNDO_EVENTS].map((text) => ({ sql: text(tables), params: events.params.slice(0, 1) }))
 
 const NO_DUPLICATES: InsertResult = { duplicates: new Map() }
 

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict'
+import { type Draft, defineEvent } from '../../../core/define-event.ts'
+import type { StandardSchema } from '../../../core/standard-schema.ts'
+import type { ClientFixture, ClientTopic } from '../client-fixture.ts'
+
+const BUSINESS = new Error('business')
+
+/** An event whose schema answers when it is told to. */
+const slowEvent = (type: string): { readonly draft: Draft; answer(): void } => {
+  let answer!: () => void
+  const told = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  const schema: StandardSchema = {
+    '~standard': {
+      version: 1,
+      vendor: 'suite',
+      validate: async (value) => {
+        await told
+        return { value }
+      },
+    },
+  }
+  return { draft: defineEvent(type, { schema })({ type }), answer }
+}
+
+/** Three publishes, and something beside them that fails at once. */
+const failBeside = async (
+  t: ClientFixture,
+  tx: unknown,
+  [first, ...others]: readonly number[],
+  all: Promise<unknown>[],
+): Promise<void> => {
+  await t.harness.write(tx, first as number)
+  all.push(...[first, ...others].map((n) => t.publish(tx, `e${n}`, { idempotencyKey: `k${n}` })))
+  all.push(...[first, ...others].map((n) => t.publish(tx, `f${n}`)))
+  await Promise.all([...all, Promise.reject(BUSINESS)])
+}
+
+/** A publish that must not succeed any more. */
+const isRefused = async (t: ClientFixture, publish: Promise<unknown>): Promise<void> => {
+  if (t.harness.keepsLateStatements !== true) await assert.rejects(publish)
+}
+
+const isBusiness = (error: unknown): boolean => error === BUSINESS
+
+const nestingOf = (t: ClientFixture) => t.need('ownNested', 'the library has no nested transactions')
+
+/** What a publish that waits must not do: be stored after what it belongs to was rolled back. */
+export const lateTopic: ClientTopic = {
+  title: 'a publish that is still on its way',
+  cases: {
+    'when something beside it fails is not stored': async (t) => {
+      const all: Promise<unknown>[] = []
+      await assert.rejects(
+        t.harness.own((tx) => failBeside(t, tx, [1, 2, 3], all)),
+        isBusiness,
+      )
+      if (t.harness.keepsLateStatements !== true) await Promise.allSettled(all)
+      await t.expectOnly()
+      // Nor has it used its idempotency key up.
+      await t.harness.own(async (tx) => {
+        await t.harness.write(tx, 2)
+        await t.publish(tx, 'e2', { idempotencyKey: 'k2' })
+      })
+      await t.expectOnly(2)
+    },
+
+    'when something beside it fails in a nested one of the library is not stored': async (t) => {
+      const nest = nestingOf(t)
+      const all: Promise<unknown>[] = []
+      await t.harness.own(async (tx) => {
+        await t.both(tx, 1)
+        await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all)))
+        await Promise.allSettled(all)
+        await t.both(tx, 5)
+      })
+      await t.expectOnly(1, 5)
+    },
+
+    'nor in one inside of outbox.transaction': async (t) => {
+      const nest = nestingOf(t)
+      const all: Promise<unknown>[] = []
+      await t.outbox.transaction(async (tx) => {
+        await t.both(tx, 1)
+        await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all)))
+        await Promise.allSettled(all)
+        await t.both(tx, 5)
+      })
+      await t.expectOnly(1, 5)
+    },
+
+    'because of its schema is not stored after a rollback': async (t) => {
+      const { draft, answer } = slowEvent('e1')
+      let publish: Promise<unknown> = Promise.resolve()
+      await assert.rejects(
+        t.harness.own(async (tx) => {
+          await t.harness.write(tx, 1)
+          publish = t.outbox.publish(tx, draft)
+          publish.catch(() => undefined)
+          throw BUSINESS
+        }),
+        isBusiness,
+      )
+      answer()
+      await isRefused(t, publish)
+      await t.expectOnly()
+    },
+
+    'because of its schema is not stored after its nested one was undone': async (t) => {
+      const nest = nestingOf(t)
+      const { draft, answer } = slowEvent('e2')
+      let publish: Promise<unknown> = Promise.resolve()
+      await t.harness.own(async (tx) => {
+        await t.both(tx, 1)
+        const nested = nest(tx, async (inner) => {
+          await t.harness.write(inner, 2)
+          publish = t.outbox.publish(inner, draft)
+          publish.catch(() => undefined)
+          throw BUSINESS
+        })
+        await assert.rejects(nested)
+        answer()
+        // The outer one is open, so whatever handle it was, something comes of it.
+        await assert.rejects(publish)
+        await t.both(tx, 3)
+      })
+      await t.expectOnly(1, 3)
+    },
+
+    'because of its schema is stored with the data': async (t) => {
+      const slow = slowEvent('e2')
+      await t.harness.own(async (tx) => {
+        const publish = t.outbox.publish(tx, slow.draft)
+        await t.both(tx, 1)
+        slow.answer()
+        await publish
+        await t.harness.write(tx, 2)
+      })
+      await t.expectOnly(1, 2)
+    },
+
+    'beside others is stored, duplicates once': async (t) => {
+      await t.outbox.transaction((tx) => t.publish(tx, 'known', { idempotencyKey: 'k' }))
+      await t.harness.own(async (tx) => {
+        const keyed = ['k', 'k', 'k2'].map((idempotencyKey) => t.publish(tx, 'known', { idempotencyKey }))
+        const slow = slowEvent('slow')
+        const all = [...keyed, t.publish(tx, 'a'), t.outbox.publish(tx, slow.draft), t.publish(tx, 'b')]
+        slow.answer()
+        await Promise.all(all)
+      })
+      await t.settled()
+      assert.deepEqual(t.types.sort(), ['a', 'b', 'known', 'known', 'slow'])
+    },
+  },
+}
