@@ -28,6 +28,22 @@ export const DISPATCH: readonly Mutant[] = [
     hunters: ['test/journeys/outages.test.ts'],
   },
   {
+    name: 'batchmates-charged',
+    file: DISPATCHER,
+    find: 'take(granted, orderedPrefix, (id) => this.breaker.isNearCharge(id))',
+    replace: 'take(granted, orderedPrefix)',
+    breaks: 'whoever shared a batch with one that breaks the connection is not charged with it',
+    hunters: [DISPATCHER_TEST],
+  },
+  {
+    name: 'hot-suspect-first-again',
+    file: QUEUES,
+    find: 'else this.#ready.cold.push(entry)',
+    replace: 'else this.#ready[delivery.source].push(entry)',
+    breaks: 'what was put at the back lets the others go first, however hot it was',
+    hunters: [QUEUES_TEST],
+  },
+  {
     name: 'last-word-not-heard',
     file: 'src/core/flow/deliver.ts',
     find: 'cancel = runtime.schedule(graceMs, giveUp)',

@@ -59,7 +59,7 @@ export class OutboxError extends Error {
   }
 }
 
-/** An option has a value that cannot work. Thrown while things are built, never later. */
+/** An option has a value that cannot work. Thrown while things are built; later only of what a function of yours gave. */
 export class InvalidOptionError extends OutboxError {
   constructor(
     message: string,

@@ -63,8 +63,12 @@ abstract class LinePublisher implements Publisher {
   readonly #lineOf: (delivery: OutgoingDelivery) => string
   readonly #name: string
   readonly #underWay = new Set<Promise<void>>()
-  #last: Promise<unknown> = Promise.resolve()
-  #isWriting = false
+  /** Ends, well or not, with the write that is under way. */
+  #writing: Promise<unknown> | null = null
+  /** Nobody waits for that write any more. */
+  #isGivenUp = false
+  /** Those that wait for the end of it, to be next. */
+  readonly #waiting = new Set<() => void>()
   #closed = false
 
   constructor(name: string, options: StdoutPublisherOptions) {
@@ -78,18 +82,7 @@ abstract class LinePublisher implements Publisher {
   ): Promise<readonly SendResult[]> {
     if (this.#closed) throw closedError(this.#name)
     const { made, around } = makeEach(deliveries, this.#lineOf)
-    // One batch after another: lines of two must not mix.
-    const written = this.#last.then(async () => {
-      signal.throwIfAborted()
-      this.#isWriting = true
-      try {
-        await this.write(made.join(''))
-      } finally {
-        this.#isWriting = false
-      }
-    })
-    this.#last = written.catch(nothing)
-    const awaited = within(written, signal)
+    const awaited = this.#writeInTurn(made, signal)
     this.#underWay.add(awaited)
     try {
       await awaited
@@ -107,17 +100,50 @@ abstract class LinePublisher implements Publisher {
     this.#closed = true
     // Each for as long as its signal allows.
     await Promise.allSettled(this.#underWay)
-    const isStuck = this.#isWriting
-    if (isStuck) this.cutOff()
-    const ended = this.#last.then(() => this.end())
+    if (this.#writing === null) return await this.end()
+    this.cutOff()
     // What nobody waits for any more may never end.
-    if (isStuck) ended.catch(nothing)
-    else await ended
+    this.#writing.then(() => this.end()).catch(nothing)
+  }
+
+  /** One batch after another: lines of two must not mix. */
+  async #writeInTurn(lines: readonly string[], signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    while (this.#writing !== null) await this.#untilWritten(signal)
+    const writing = this.write(lines.join('')).finally(() => {
+      this.#writing = null
+      for (const wake of this.#waiting) wake()
+    })
+    this.#writing = writing.catch(nothing)
+    this.#isGivenUp = false
+    try {
+      await within(writing, signal)
+    } catch (error) {
+      this.#isGivenUp = true
+      throw error
+    }
+  }
+
+  /** Nothing is kept of who is given up meanwhile, though the write may never end. */
+  async #untilWritten(signal: AbortSignal): Promise<void> {
+    let wake = nothing
+    const ended = new Promise<void>((resolve) => {
+      wake = resolve
+    })
+    this.#waiting.add(wake)
+    try {
+      if (this.#isGivenUp) await within(this.leave(), signal)
+      await within(ended, signal)
+    } finally {
+      this.#waiting.delete(wake)
+    }
   }
 
   protected abstract write(text: string): Promise<void>
   /** Ends a write that is stuck, where that can be done. */
   protected abstract cutOff(): void
+  /** The same, where what is to be written now is for another place. */
+  protected abstract leave(): Promise<void>
   protected abstract end(): Promise<void>
 }
 
@@ -159,6 +185,12 @@ class FilePublisher extends LinePublisher {
   /** A file gets what is written to it when it can; the reader of a pipe may never read on. */
   protected cutOff(): void {
     this.#pipe?.socket.destroy()
+  }
+
+  /** The reader of a pipe that has lost its name is not waited for. */
+  protected async leave(): Promise<void> {
+    const there = await stat(this.#path).catch(() => null)
+    if (this.#pipe !== null && (there === null || !isSame(there, this.#pipe.at))) this.cutOff()
   }
 
   /** A socket, because a pipe that nobody reads would keep one of Node's threads, and with that the process from its end. */
@@ -222,6 +254,8 @@ class StdoutPublisher extends LinePublisher {
 
   /** It is not ours alone. */
   protected cutOff(): void {}
+
+  protected async leave(): Promise<void> {}
 
   protected async end(): Promise<void> {}
 }

@@ -177,7 +177,10 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
       if (!isSilence(error) || hasStreams) throw judged(error)
       // Another of the servers may have it.
       leave()
-      throw new OutageError('the server has no JetStream', { cause: error })
+      throw new OutageError(
+        `the server has no JetStream, or no stream has the subject "${subject}" where it leads to one`,
+        { cause: error },
+      )
     }
     if (!isOfStream(answer)) throw notOfStream(subject)
     // A server that was started again has another id.

@@ -52,8 +52,6 @@ const OUTAGES = new Set([
   'CLUSTERDOWN',
   'NOREPLICAS',
   'TRYAGAIN',
-  'MOVED',
-  'ASK',
   'UNBLOCKED',
 ])
 

@@ -63,6 +63,26 @@ describe('a file in particular', () => {
     expect(numbers()).toEqual([1, 4])
   })
 
+  it('has one batch written after the other, in the order in which they were sent', async () => {
+    const publisher = start()
+    const probe = await open(join(folder, 'probe'), 'w')
+    const prototype = Object.getPrototypeOf(probe) as FileHandle
+    await probe.close()
+    const write = prototype.write
+    let atOnce = 0
+    let most = 0
+    vi.spyOn(prototype, 'write').mockImplementation(async function (this: FileHandle, ...args: unknown[]) {
+      atOnce += 1
+      most = Math.max(most, atOnce)
+      const result = await (write as (...all: unknown[]) => Promise<never>).apply(this, args)
+      atOnce -= 1
+      return result
+    } as never)
+    const order = Array.from({ length: 10 }, (_, n) => n)
+    expect(await Promise.all(order.map((n) => send(publisher, n)))).toEqual(order.map(() => 'done'))
+    expect([most, numbers()]).toEqual([1, order])
+  })
+
   it('that is moved away or deleted is made anew: what is sent stands in the file of that name', async () => {
     const publisher = start()
     await send(publisher, 1)
@@ -223,6 +243,30 @@ describe('a pipe in particular', () => {
     expect(left.length).toBeLessThan(large.length)
   })
 
+  it('whose reader is stuck keeps nobody waiting once there is another one of that name', async () => {
+    const stuck = read()
+    const publisher = filePublisher({ path })
+    expect(await send(publisher, JSON.stringify('x'.repeat(1_000_000)), 100)).toBe('outage')
+    unlinkSync(path)
+    execFileSync('mkfifo', [path])
+    const reader = read()
+    expect(await send(publisher, '2')).toBe('done')
+    await publisher.close?.()
+    expect(linesOf(await text(reader))).toEqual([2])
+    stuck.destroy()
+  })
+
+  it('whose reader is stuck keeps nobody waiting who is for a file of that name', async () => {
+    const stuck = read()
+    const publisher = filePublisher({ path })
+    expect(await send(publisher, JSON.stringify('x'.repeat(1_000_000)), 100)).toBe('outage')
+    unlinkSync(path)
+    expect(await send(publisher, '2')).toBe('done')
+    await publisher.close?.()
+    expect(linesOf(readFileSync(path, 'utf8'))).toEqual([2])
+    stuck.destroy()
+  })
+
   it('whose reader reads on has every line whole, also those that were given up', async () => {
     const reader = read()
     const publisher = filePublisher({ path })
@@ -236,6 +280,39 @@ describe('a pipe in particular', () => {
 })
 
 describe('standard output in particular', () => {
+  it('keeps nothing of what was given up while it waited behind a reader that is stuck', async () => {
+    const script = `
+      import { setFlagsFromString } from 'node:v8'
+      import { runInNewContext } from 'node:vm'
+      import { stdoutPublisher } from './src/publishers/file.ts'
+      import { PublisherFixture } from './src/testing/suites/publisher-fixture.ts'
+      setFlagsFromString('--expose-gc')
+      const collect = runInNewContext('gc')
+      const t = new PublisherFixture({ topic: 'orders' })
+      const publisher = stdoutPublisher()
+      const send = async () => {
+        const data = JSON.stringify('x'.repeat(1_000_000) + Math.random())
+        return t.verdict((await t.send(publisher, [t.delivery({ data })], 10))[0])
+      }
+      const verdicts = new Set([await send()])
+      collect()
+      const before = process.memoryUsage().heapUsed
+      for (let n = 0; n < 50; n += 1) verdicts.add(await send())
+      collect()
+      const grown = process.memoryUsage().heapUsed - before
+      console.error([...verdicts].join(), grown < 10_000_000 ? 'kept nothing' : 'kept ' + grown)
+      process.exit(7)`
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
+      cwd: ROOT,
+    })
+    let said = ''
+    child.stderr.on('data', (part: Buffer) => {
+      said += part.toString()
+    })
+    const [code] = await once(child, 'exit')
+    expect({ code, said }).toEqual({ code: 7, said: 'outage kept nothing\n' })
+  })
+
   it('that nobody reads any more is an outage, and does not end the process', async () => {
     const script = `
       import { stdoutPublisher } from './src/publishers/file.ts'

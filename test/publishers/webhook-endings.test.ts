@@ -4,7 +4,11 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Publisher } from '../../src/core/spi/index.ts'
-import { type WebhookPublisherOptions, webhookPublisher } from '../../src/publishers/webhook/index.ts'
+import {
+  type WebhookEndpoint,
+  type WebhookPublisherOptions,
+  webhookPublisher,
+} from '../../src/publishers/webhook/index.ts'
 import { type DeliveryOverrides, PublisherFixture } from '../../src/testing/suites/publisher-fixture.ts'
 import { SECRET } from './places/webhook.ts'
 
@@ -117,6 +121,22 @@ describe('a header that no request can have', () => {
     const publisher = open(() => ({ url, secret: SECRET, headers: mended.shift() ?? {} }))
     expect(await verdicts(publisher, [{}, {}])).toEqual(['retry', 'done'])
   })
+
+  it.each<[string, Partial<WebhookEndpoint>]>([
+    ['a header', { headers: { authorization: 'Bearer hush\n' } }],
+    ['a secret', { secret: 'hush' }],
+  ])(
+    'or %s that no request can have, of one endpoint among many, does not count as its silence',
+    async (_, bad) => {
+      const publisher = open(({ key }) => ({ url, secret: SECRET, ...(key === 'bad' ? bad : {}) }), {
+        breakerThreshold: 1,
+      })
+      const [refused] = await t.send(publisher, [t.delivery({ key: 'bad' })])
+      expect(refused).toMatchObject({ error: { code: 'POSTHASTE_INVALID_OPTION' } })
+      expect(t.verdict(refused)).toBe('retry')
+      expect(await verdicts(publisher, [{}, { key: 'bad' }, {}])).toEqual(['done', 'retry', 'done'])
+    },
+  )
 
   it.each<[string, DeliveryOverrides]>([
     ['a name', { headers: { 'bad name': 'x' } }],

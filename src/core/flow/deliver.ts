@@ -51,7 +51,7 @@ export interface DeliverOptions {
   readonly tracing: Tracing | null
 }
 
-/** Whoever was told to stop gets this long before it is left behind, or half of a hard deadline that is shorter. */
+/** Whoever was told to stop gets this long before it is left behind, or less where the hard deadline is near. */
 const ABORT_GRACE_MS = 1_000
 
 export const attemptNumber = (delivery: Delivery): number =>
@@ -142,10 +142,7 @@ const receiveInTime = async (
   const abort = new LazyAbort(stopping)
   const received = receiver.receive(batch, abort)
   if (!isThenable(received)) return received
-  const { timeoutMs } = destination
-  const graceMs = Math.min(ABORT_GRACE_MS, hardDeadlineMs / 2)
-  const latestMs = hardDeadlineMs - graceMs
-  const abortMs = timeoutMs > 0 ? Math.min(timeoutMs, latestMs) : latestMs
+  const { abortMs, graceMs } = limits(destination.timeoutMs, hardDeadlineMs)
   return await new Promise<readonly SendResult[]>((resolve, reject) => {
     let cancel = runtime.schedule(abortMs, () => {
       abort.abort(deadlineError(destination.name, abortMs))
@@ -170,6 +167,14 @@ const receiveInTime = async (
       },
     )
   })
+}
+
+/** A timeout below the hard deadline is kept in full; what is left before the deadline is the grace then. */
+const limits = (timeoutMs: number, hardDeadlineMs: number): { abortMs: number; graceMs: number } => {
+  if (timeoutMs > 0 && timeoutMs < hardDeadlineMs)
+    return { abortMs: timeoutMs, graceMs: Math.min(ABORT_GRACE_MS, hardDeadlineMs - timeoutMs) }
+  const graceMs = Math.min(ABORT_GRACE_MS, hardDeadlineMs / 2)
+  return { abortMs: hardDeadlineMs - graceMs, graceMs }
 }
 
 const isThenable = <T>(value: Promise<T> | T): value is Promise<T> =>

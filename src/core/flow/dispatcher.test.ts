@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createFakeRuntime } from '../../testing/fake-runtime.ts'
+import { OutageError } from '../errors.ts'
 import type { Delivery, Right } from '../model/delivery.ts'
 import { exponential } from '../policy/retry.ts'
 import { SILENT_LOGGER } from '../runtime/logger.ts'
@@ -10,7 +11,7 @@ import { Quarantine } from './quarantine.ts'
 
 const silentMetrics = new Proxy({}, { get: () => () => undefined }) as Metrics
 
-/** A dispatcher whose outcomes are kept instead of written. */
+/** A dispatcher whose outcomes are kept instead of written, or also written at once. */
 const create = (over: {
   readonly manual: boolean
   readonly ratePerSecond?: number
@@ -18,9 +19,11 @@ const create = (over: {
   readonly receive?: (batch: readonly Delivery[]) => readonly SendResult[]
   readonly suspect?: (delivery: Delivery) => Promise<SuspectedDelivery>
   readonly isRightValid?: (delivery: Delivery) => boolean
+  readonly writes?: boolean
 }) => {
   const settled: Settlement[] = []
-  const dispatcher = new Dispatcher({
+  const runtime = createFakeRuntime()
+  const dispatcher: Dispatcher = new Dispatcher({
     destination: {
       name: 'x',
       to: { orderedPrefix: over.orderedPrefix ?? true },
@@ -33,8 +36,14 @@ const create = (over: {
     },
     tuning: { concurrency: 1, batchSize: 10 },
     receiver: { kind: 'publisher', receive: over.receive ?? (() => []) },
-    settler: { add: (settlement: Settlement) => void settled.push(settlement), room: () => null },
-    runtime: createFakeRuntime(),
+    settler: {
+      add: (settlement: Settlement, written: (settled: string) => void) => {
+        settled.push(settlement)
+        if (over.writes) queueMicrotask(() => written('written'))
+      },
+      room: () => null,
+    },
+    runtime,
     logger: SILENT_LOGGER,
     metrics: silentMetrics,
     bounds: { hot: 10, cold: 10, bytes: 1_000 },
@@ -46,11 +55,14 @@ const create = (over: {
       isRightValid: over.isRightValid ?? (() => true),
       failed: () => undefined,
       roomFreed: () => undefined,
-      ended: () => undefined,
+      ended: (delivery: Delivery) => {
+        dispatcher.queues.forget(delivery)
+        dispatcher.afterForget()
+      },
       suspect: over.suspect,
     },
   } as unknown as DispatcherOptions)
-  return { dispatcher, settled }
+  return { dispatcher, settled, runtime }
 }
 
 let count = 0
@@ -185,5 +197,72 @@ describe('a delivery whose right ran out before its turn', () => {
     await turn()
     await turn()
     expect(sent).toEqual([other.id])
+  })
+})
+
+describe('a delivery that breaks the connection', () => {
+  /** Hangs up whenever one of the given is among what is sent, or at everything. */
+  const place = () => {
+    const batches: string[][] = []
+    const state = { isDown: false, poison: '' }
+    const made = create({
+      manual: false,
+      orderedPrefix: false,
+      writes: true,
+      receive: (batch) => {
+        const ids = batch.map(({ id }) => id)
+        batches.push(ids)
+        if (state.isDown || ids.includes(state.poison)) throw new OutageError('the place hung up')
+        return batch.map((): SendResult => ({ ok: true }))
+      },
+    })
+    return { ...made, batches, state }
+  }
+  const cold = (key: string | null = null) => delivery(key, lane)
+  const hot = (key: string): Delivery => ({ ...delivery(key, lane), source: 'hot' })
+
+  it('is charged alone, whoever shared its batches', async () => {
+    const { dispatcher, settled, runtime, state } = place()
+    const [poison, ...others] = Array.from({ length: 10 }, () => cold()) as [Delivery, ...Delivery[]]
+    state.poison = poison.id
+    for (const each of [...others.slice(0, 5), poison, ...others.slice(5)]) dispatcher.enqueueCold(each)
+    const outcomes = () =>
+      settled.filter(({ outcome }) => outcome.kind !== 'done').map(({ delivery }) => delivery.id)
+    for (let n = 0; n < 100 && outcomes().length === 0; n += 1) {
+      // Something new answers, and closes the breaker.
+      dispatcher.enqueueCold(cold())
+      await runtime.advance(1_000)
+    }
+    expect(outcomes()).toEqual([poison.id])
+    const done = settled.flatMap(({ delivery, outcome }) => (outcome.kind === 'done' ? [delivery.id] : []))
+    expect(done).toEqual(expect.arrayContaining(others.map(({ id }) => id)))
+  })
+
+  it('is not looked for in an outage of everything: batches are whole when it is over', async () => {
+    const { dispatcher, settled, runtime, batches, state } = place()
+    state.isDown = true
+    const all = Array.from({ length: 10 }, () => cold())
+    for (const each of all) dispatcher.enqueueCold(each)
+    await runtime.advance(10 * 60_000)
+    batches.length = 0
+    state.isDown = false
+    await runtime.advance(60_000)
+    expect(batches.map((batch) => batch.length)).toEqual([1, 9])
+    expect(settled.map(({ outcome }) => outcome.kind)).toEqual(all.map(() => 'done'))
+  })
+
+  it('keeps nobody waiting who comes after it, be it as hot as can be', async () => {
+    const { dispatcher, runtime, batches, state } = place()
+    const poison = hot('k')
+    state.poison = poison.id
+    dispatcher.enqueueHot(poison)
+    await runtime.settle()
+    expect(dispatcher.breaker.allows(runtime.monotonicNow())).toBe('none')
+    batches.length = 0
+    const others = [cold(), cold('o')]
+    for (const each of others) dispatcher.enqueueCold(each)
+    // As long as the breaker is open at first.
+    await runtime.advance(1_000)
+    expect(batches.flat().slice(0, 2)).toEqual(others.map(({ id }) => id))
   })
 })

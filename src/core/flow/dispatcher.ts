@@ -183,7 +183,7 @@ export class Dispatcher {
       this.#pumpAfter(this.#pace.waitMs(now))
       return []
     }
-    const batch = this.queues.take(granted, orderedPrefix)
+    const batch = this.queues.take(granted, orderedPrefix, (id) => this.breaker.isNearCharge(id))
     this.#pace.giveBack(granted - batch.length)
     return batch
   }

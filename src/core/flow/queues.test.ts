@@ -58,6 +58,47 @@ describe('the queues of a destination', () => {
     expect(order.indexOf(cold)).toBeLessThan(10)
   })
 
+  it('let cold ones go before a hot one that was put back to the back', () => {
+    const queues = new Queues(BOUNDS)
+    const [hot, behind] = [1n, 2n].map((seq) => delivery({ source: 'hot', key: 'k', seq })) as [
+      Delivery,
+      Delivery,
+    ]
+    const [cold, fresh] = [delivery({}), delivery({ source: 'hot' })]
+    for (const each of [hot, behind, cold]) queues.offer(each)
+    expect(queues.take(1, false)).toEqual([hot])
+    queues.putBack(hot, 'back')
+    queues.offer(fresh)
+    expect(queues.take(10, false)).toEqual([fresh, cold, hot])
+    queues.complete(hot)
+    expect(queues.take(10, false)).toEqual([behind])
+  })
+
+  it('let all others go before those that are postponed, hot or cold, and keep the order of their keys', () => {
+    const queues = new Queues(BOUNDS)
+    const line = [1n, 2n].map((seq) => delivery({ source: 'hot', key: 'k', seq })) as [Delivery, Delivery]
+    const [first, second] = [delivery({}), delivery({})]
+    for (const each of [...line, first, second]) queues.offer(each)
+    queues.postpone((id) => id === first.id || id === line[0].id)
+    expect(queues.take(10, false)).toEqual([second, line[0], first])
+    queues.complete(line[0])
+    expect(queues.take(10, false)).toEqual([line[1]])
+  })
+
+  it('send what is single in a batch of its own, in its turn, and as one of its key', () => {
+    const queues = new Queues(BOUNDS)
+    const [one, two, three] = [delivery({}), delivery({}), delivery({})]
+    const line = [1n, 2n, 3n].map((seq) => delivery({ key: 'k', seq })) as [Delivery, Delivery, Delivery]
+    for (const each of [one, two, three, ...line]) queues.offer(each)
+    const singles = new Set([two.id, line[1].id])
+    const take = () => queues.take(10, true, (id) => singles.has(id))
+    expect([take(), take(), take(), take()]).toEqual([[one], [two], [three, line[0]], []])
+    queues.complete(line[0])
+    expect([take(), take()]).toEqual([[line[1]], []])
+    queues.complete(line[1])
+    expect(take()).toEqual([line[2]])
+  })
+
   it('let one delivery of a key run at a time, in seq order, whatever order they came in', () => {
     const queues = new Queues(BOUNDS)
     const [first, second, third] = [1n, 2n, 3n].map((seq) => delivery({ key: 'k', seq }))
@@ -178,7 +219,18 @@ describe('the queues of a destination', () => {
         key: fc.constantFrom(null, 'a', 'b'),
         hot: fc.boolean(),
       }),
-      fc.record({ do: fc.constantFrom('take', 'complete', 'stall', 'putBack', 'aside', 'drop') }),
+      fc.record({
+        do: fc.constantFrom(
+          'take',
+          'complete',
+          'stall',
+          'putBack',
+          'putToTheBack',
+          'postpone',
+          'aside',
+          'drop',
+        ),
+      }),
     )
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
@@ -191,7 +243,8 @@ describe('the queues of a destination', () => {
         for (const it of steps) {
           if (it.do === 'offer' && 'key' in it)
             queues.offer(delivery({ key: it.key, source: it.hot ? 'hot' : 'cold' }))
-          else if (it.do === 'take') running.push(...queues.take(2, false))
+          else if (it.do === 'take') running.push(...queues.take(2, false, (id) => id.endsWith('3')))
+          else if (it.do === 'postpone') queues.postpone((id) => /[0-4]$/.test(id))
           else if (it.do === 'aside') {
             for (const key of ['a', 'b']) {
               for (const each of queues.takeStalled(key)) queues.forget(each)
@@ -213,7 +266,7 @@ describe('the queues of a destination', () => {
               queues.stall(one)
               stalled.add(one.id)
               queues.forget(one)
-            } else queues.putBack(one, 'front')
+            } else queues.putBack(one, it.do === 'putBack' ? 'front' : 'back')
           }
           const keys = running.flatMap(({ event }) => (event.key === null ? [] : [event.key]))
           expect(new Set(keys).size).toBe(keys.length)

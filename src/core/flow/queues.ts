@@ -2,7 +2,8 @@
  * Stage 3: the bounded queues of one destination.
  *
  * Receives  deliveries that this process may send, from the hot path (after commit) and the cold one (poller).
- * Hands on  batches to the workers: hot first, cold never starved, a key one at a time, a suspect alone.
+ * Hands on  batches to the workers: hot first, cold never starved, a key one at a time, a suspect alone. What was put
+ *           at the back counts as cold from then on, wherever it came from.
  * Guarantees
  * - A delivery is in here at most once, from the moment it is offered until its settle is confirmed; that is
  *   how the poller knows what is in flight.
@@ -124,8 +125,9 @@ export class Queues {
   /**
    * Up to `max` deliveries that may run now. With `orderedPrefix` the followers of a key may share its batch.
    * Bytes of one batch stay below a quarter of the bound, so that a batch cannot be the whole memory.
+   * What is `single` shares its batch with nobody; other batches may be under way.
    */
-  take(max: number, orderedPrefix: boolean): Delivery[] {
+  take(max: number, orderedPrefix: boolean, single: (id: string) => boolean = () => false): Delivery[] {
     const batch: Delivery[] = []
     let bytes = 0
     while (batch.length < max && !this.#aloneRunning) {
@@ -133,16 +135,19 @@ export class Queues {
       const next = deque?.peek()
       if (deque === undefined || next === undefined) break
       if (next.delivery.alone && (this.#running > 0 || batch.length > 0)) break
+      const isSingle = single(next.delivery.id)
+      if (isSingle && batch.length > 0) break
       bytes += next.delivery.event.size
       if (batch.length > 0 && bytes > this.#bounds.bytes / 4) break
       deque.shift()
-      this.#hotInARow = next.delivery.source === 'hot' ? this.#hotInARow + 1 : 0
+      this.#hotInARow = deque === this.#ready.hot ? this.#hotInARow + 1 : 0
       this.#start(next, batch)
       if (next.delivery.alone) {
         this.#aloneRunning = true
         break
       }
-      if (orderedPrefix) this.#takeFollowers(next, batch, max)
+      if (isSingle) break
+      if (orderedPrefix) this.#takeFollowers(next, batch, max, single)
     }
     this.#running += batch.length
     return batch
@@ -150,8 +155,10 @@ export class Queues {
 
   /** Those behind which others should have their turn first; the heads of keys may change places. */
   postpone(later: (id: string) => boolean): void {
-    for (const deque of Object.values(this.#ready))
-      for (const entry of deque.remove(({ delivery }) => later(delivery.id))) deque.push(entry)
+    const moved = Object.values(this.#ready).flatMap((deque) =>
+      deque.remove(({ delivery }) => later(delivery.id)),
+    )
+    for (const entry of moved) this.#ready.cold.push(entry)
   }
 
   /** The delivery ended well or is over for good: the next of its key may go, before this one is settled. */
@@ -234,9 +241,8 @@ export class Queues {
       this.#activateNext(line)
       return
     }
-    const deque = this.#ready[delivery.source]
-    if (where === 'front') deque.pushFront(entry)
-    else deque.push(entry)
+    if (where === 'front') this.#ready[delivery.source].pushFront(entry)
+    else this.#ready.cold.push(entry)
   }
 
   /**
@@ -327,11 +333,11 @@ export class Queues {
     this.#ready[next.delivery.source].push(next)
   }
 
-  #takeFollowers(head: Entry, batch: Delivery[], max: number): void {
+  #takeFollowers(head: Entry, batch: Delivery[], max: number, single: (id: string) => boolean): void {
     const line = this.#lineOf(head.delivery)
     while (line !== null && batch.length < max) {
       const next = line.waiting[0]
-      if (next === undefined || next.delivery.alone) return
+      if (next === undefined || next.delivery.alone || single(next.delivery.id)) return
       line.waiting.shift()
       this.#start(next, batch)
     }

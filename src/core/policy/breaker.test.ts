@@ -177,6 +177,20 @@ describe('charging', () => {
     expect(charges).toEqual([false, false, true])
   })
 
+  it('is near a charge from its last free strike on, until it is answered', () => {
+    const breaker = closed()
+    const near: boolean[] = []
+    for (let i = 0; i < 3; i++) {
+      breaker.onOutage('poison', i)
+      near.push(breaker.isNearCharge('poison'))
+      breaker.onSuccess(`other ${i}`, i)
+    }
+    expect(near).toEqual([false, true, true])
+    expect(breaker.isNearCharge('other 1')).toBe(false)
+    breaker.onRefusal('poison', 4)
+    expect(breaker.isNearCharge('poison')).toBe(false)
+  })
+
   it('does not count outages in a row, however many, as more than one strike', () => {
     const breaker = closed()
     for (let i = 0; i < 50; i++) expect(breaker.onOutage('a', i).charge).toBe(false)

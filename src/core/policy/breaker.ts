@@ -18,7 +18,8 @@
  * Some events break the connection themselves, again and again. Waiting unspent they would block everybody for
  * ever, so an outage is a strike against its delivery; another strike counts only if some other delivery got an
  * answer since. From the `chargeAfter`-th strike on the delivery is to be charged: it spends an attempt after all.
- * When nothing gets through nobody is charged.
+ * When nothing gets through nobody is charged. Whoever shared a send with it has strikes too; so from the last one that
+ * is free a delivery is to be sent by itself (`isNearCharge`), and an innocent one gets its answer before it is charged.
  */
 
 import { InvalidOptionError } from '../errors.ts'
@@ -139,6 +140,11 @@ class Breaker {
 
   isSuspect(deliveryId: string): boolean {
     return this.suspects.has(deliveryId)
+  }
+
+  /** Its next strike may be charged, so it is to be sent by itself: nobody else shall be charged for what it does. */
+  isNearCharge(deliveryId: string): boolean {
+    return (this.suspects.get(deliveryId)?.strikes ?? 0) >= this.options.chargeAfter - 1
   }
 
   state(nowMs: number): BreakerState {

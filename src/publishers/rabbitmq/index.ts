@@ -81,13 +81,14 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
     )
   }
 
-  const parcelOf = (delivery: OutgoingDelivery): Parcel => {
+  const parcelOf = (delivery: OutgoingDelivery, onAnswer: Parcel['onAnswer']): Parcel => {
     const { body, contentType, headers } = messageOf(delivery)
     const { event, deduplicationId, topic } = delivery
     return {
       exchange: exchangeOf(event),
       routingKey: topic,
       body: asBuffer(body),
+      onAnswer,
       properties: {
         mandatory,
         persistent,
@@ -122,14 +123,18 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
       return new Link(connection, () => socket.abort())
     },
     end: (link) => link.end(),
-    async send(link, deliveries) {
+    async send(link, deliveries, { answered }) {
       const { blocked } = link
       // The broker would not read it, and it would wait here, in memory.
       if (blocked !== null) {
         const result = failed(new OutageError(`RabbitMQ takes nothing now: ${blocked}`))
         return deliveries.map((): SendResult => result)
       }
-      const { made, around } = makeEach(deliveries, parcelOf)
+      const { made, around } = makeEach(deliveries, (delivery, at) =>
+        parcelOf(delivery, (result) => {
+          answered[at] = result
+        }),
+      )
       const results = await publishAll(link, made)
       return around(results.map((result) => (result.ok ? result : failed(judged(result.error)))))
     },

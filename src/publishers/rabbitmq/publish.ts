@@ -12,6 +12,8 @@ export interface Parcel {
   readonly routingKey: string
   readonly body: Buffer
   readonly properties: { readonly messageId: string } & Readonly<Record<string, unknown>>
+  /** Hears what the broker says of it at once, while others are still waited for. */
+  readonly onAnswer: (result: SendResult) => void
 }
 
 const ACCESS_REFUSED = 403
@@ -46,20 +48,24 @@ const confirmation = (
   written: (room: boolean) => void,
 ): Promise<SendResult | null> =>
   new Promise((resolve) => {
-    const { exchange, routingKey, body, properties } = parcel
+    const { exchange, routingKey, body, properties, onAnswer } = parcel
+    const end = (result: SendResult): void => {
+      onAnswer(result)
+      resolve(result)
+    }
     const answer = (error: Error | null): void => {
       // A message comes back before it is confirmed.
       const returned = channel.returned.get(properties.messageId)
       if (channel.closedFor !== null) resolve(null)
-      else if (error !== null) resolve(failed(notTaken()))
-      else resolve(returned === undefined ? SENT : failed(notRouted(returned, parcel)))
+      else if (error !== null) end(failed(notTaken()))
+      else end(returned === undefined ? SENT : failed(notRouted(returned, parcel)))
     }
     try {
       written(channel.publish(exchange, routingKey, body, properties, answer))
     } catch (error) {
       // Nothing was written: a name is too long, or all headers together are.
       const why = error instanceof Error ? error.message : String(error)
-      resolve(failed(new PermanentError(`it is no message of AMQP: ${why}`, { cause: error })))
+      end(failed(new PermanentError(`it is no message of AMQP: ${why}`, { cause: error })))
     }
   })
 

@@ -3,7 +3,7 @@ import { isOutageError, isRetryAfter, OutageError } from '../../core/errors.ts'
 import type { EventRecord } from '../../core/model/index.ts'
 import type { OutgoingDelivery, SendResult } from '../../core/spi/index.ts'
 import { brokerPublisher } from './broker.ts'
-import { failed, SENT } from './results.ts'
+import { failed, SENT, sendEach } from './results.ts'
 
 const delivery = (id: string, key: string | null = null): OutgoingDelivery => ({
   deliveryId: id,
@@ -153,6 +153,55 @@ describe('a message for which the broker closes the connection', () => {
       return id === '3'
     })
     await expect(send(batchOf(4), controller.signal)).rejects.toThrow('too late')
+  })
+})
+
+describe('a send whose time is over', () => {
+  /** A broker that never answers for some, and at once for the others. */
+  const halting = (isSilent: (id: string) => boolean, options: { orderedPrefix?: boolean } = {}) => {
+    const ending = new AbortController()
+    const publisher = brokerPublisher<null>({
+      name: 'a broker of the test',
+      maxBatch: 10,
+      ...options,
+      open: async () => null,
+      end: () => undefined,
+      async send(_connection, deliveries, { answered }) {
+        const sendOne = async ({ event: { id } }: OutgoingDelivery): Promise<void> => {
+          if (isSilent(id)) await new Promise<never>(() => undefined)
+          if (id === 'bad') throw new Error('refused')
+        }
+        const sending = sendEach(deliveries, sendOne, answered)
+        await new Promise((resolve) => setImmediate(resolve))
+        ending.abort(new Error('too late'))
+        return await sending
+      },
+    })
+    return (deliveries: readonly OutgoingDelivery[]) => publisher.send(deliveries, { signal: ending.signal })
+  }
+
+  it('has the answers that came in time; the others are outages', async () => {
+    const send = halting((id) => id === '2')
+    const batch = [delivery('0'), delivery('bad', 'k'), delivery('2', 'l'), delivery('3', 'm')]
+    expect((await send(batch)).map(verdict)).toEqual(['done', 'charged', 'outage', 'done'])
+  })
+
+  it('has nothing of a key as sent behind one of it that has no answer', async () => {
+    const send = halting((id) => id === 'k1', { orderedPrefix: true })
+    const batch = [
+      delivery('k0', 'k'),
+      delivery('l0', 'l'),
+      delivery('k1', 'k'),
+      delivery('k2', 'k'),
+      delivery('l1', 'l'),
+      delivery('free'),
+    ]
+    expect((await send(batch)).map(verdict)).toEqual(['done', 'done', 'outage', 'outage', 'done', 'done'])
+  })
+
+  it('is an outage as a whole when there was no answer at all', async () => {
+    const send = halting(() => true)
+    await expect(send(batchOf(2))).rejects.toMatchObject({ code: 'POSTHASTE_OUTAGE' })
   })
 })
 

@@ -8,7 +8,7 @@
 import { isOutageError, isPermanentError, isRetryAfter, OutageError } from '../../core/errors.ts'
 import type { OutgoingDelivery, Publisher, SendContext, SendResult } from '../../core/spi/index.ts'
 import { type Attempt, Isolation, Suspects } from './isolation.ts'
-import { closedError } from './results.ts'
+import { closedError, failed } from './results.ts'
 import { type Loss, within } from './within.ts'
 
 export interface Broker<Connection> {
@@ -28,10 +28,27 @@ export interface Broker<Connection> {
 }
 
 export interface BrokerContext extends SendContext {
-  /** What is known of single deliveries before all is; looked at when the connection is lost meanwhile. */
+  /** What is known of single deliveries before all is; looked at when the connection is lost or the time is over meanwhile. */
   readonly answered: (SendResult | undefined)[]
   /** To be called when another server may be the right one: the next send connects anew. What is under way goes on. */
   leave(): void
+}
+
+/**
+ * The answers that came in time. Behind one of its key that was not accepted, as far as is known, nothing counts as
+ * sent: that one would come after it.
+ */
+const inTime = (
+  deliveries: readonly OutgoingDelivery[],
+  answered: readonly (SendResult | undefined)[],
+  outage: unknown,
+): readonly SendResult[] => {
+  const brokenKeys = new Set<string>()
+  return deliveries.map(({ event: { key } }, at) => {
+    const answer = key !== null && brokenKeys.has(key) ? undefined : answered[at]
+    if (key !== null && answer?.ok !== true) brokenKeys.add(key)
+    return answer ?? failed(outage)
+  })
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
@@ -149,6 +166,8 @@ class BrokerPublisher<Connection> implements Publisher {
       // A connection that does not answer in time may still have all of it in hand.
       this.#drop(line)
       if (line.isLeft) void this.#end(line)
+      if (signal.aborted && answered.length > 0)
+        return { results: inTime(deliveries, answered, this.#asOutage(error)), lost: false }
       if (!isSent || !line.isLost || signal.aborted) throw this.#asOutage(error)
       // Answers that came with the end.
       await nextTurn()

@@ -13,15 +13,15 @@ export const behind = (): SendResult =>
 /** What is made of each delivery, in its place, or why it cannot be: that concerns nobody but those behind it in its key. */
 export const makeEach = <T>(
   deliveries: readonly OutgoingDelivery[],
-  make: (delivery: OutgoingDelivery) => T,
+  make: (delivery: OutgoingDelivery, at: number) => T,
 ): { readonly made: readonly T[]; readonly around: (sent: readonly SendResult[]) => SendResult[] } => {
   const made: T[] = []
   const brokenKeys = new Set<string | null>()
-  const failures = deliveries.map((delivery): SendResult | null => {
+  const failures = deliveries.map((delivery, at): SendResult | null => {
     const { key } = delivery.event
     if (brokenKeys.has(key)) return behind()
     try {
-      made.push(make(delivery))
+      made.push(make(delivery, at))
       return null
     } catch (error) {
       if (key !== null) brokenKeys.add(key)

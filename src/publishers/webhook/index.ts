@@ -6,7 +6,7 @@
  * event have breakers of their own (endpoints.ts), so that one of them does not hold up the others.
  */
 import { setMaxListeners } from 'node:events'
-import { OutageError, PermanentError, RetryAfter } from '../../core/errors.ts'
+import { InvalidOptionError, OutageError, PermanentError, RetryAfter } from '../../core/errors.ts'
 import type { EventRecord } from '../../core/model/index.ts'
 import type { OutgoingDelivery, Publisher, SendContext } from '../../core/spi/index.ts'
 import { checkOptions } from '../shared/check-options.ts'
@@ -138,7 +138,8 @@ class WebhookPublisher implements Publisher {
       try {
         answer = await this.#post(endpoint, delivery, context)
       } catch (error) {
-        if (error instanceof PermanentError) throw error
+        // Nothing was sent: the event cannot be, or the endpoint was set up wrongly.
+        if (error instanceof PermanentError || error instanceof InvalidOptionError) throw error
         state.unreachable(performance.now())
         throw this.#unreachable(error)
       }

@@ -115,7 +115,9 @@ describe('nats in particular', () => {
     const send = async () => await t.send(publisher, [t.delivery({ topic: name }), t.delivery()])
     const results = await send()
     expect(results.map((result) => t.verdict(result))).toEqual(['outage', 'outage'])
-    expect(String((results[0] as { readonly error: unknown }).error)).toContain('has no JetStream')
+    const { error } = results[0] as { readonly error: unknown }
+    expect(String(error)).toContain('has no JetStream')
+    expect(String(error)).toContain(`or no stream has the subject "${name}"`)
     proxy.redirect(url)
     expect((await send()).map((result) => t.verdict(result))).toEqual(['done', 'done'])
   })

@@ -10,6 +10,7 @@ import type { Publisher } from '../../../src/core/spi/index.ts'
 import { rabbitmqPublisher } from '../../../src/publishers/rabbitmq/index.ts'
 import type { PublisherHarness } from '../../../src/testing/suites/index.ts'
 import { PublisherFixture } from '../../../src/testing/suites/publisher-fixture.ts'
+import { startProxy } from '../../databases/proxy.ts'
 import { newTopic, startBroker } from '../broker.ts'
 import { createRabbitmqPlace } from '../places/rabbitmq.ts'
 import { testPublisher } from '../run.ts'
@@ -34,6 +35,23 @@ describe('rabbitmq in particular', () => {
   })
   const verdicts = (results: Awaited<ReturnType<PublisherFixture['send']>>) =>
     results.map((result) => t.verdict(result))
+
+  it('counts as sent what was confirmed before the time was over', async () => {
+    await using proxy = await startProxy(url)
+    const publisher = t.closing(rabbitmqPublisher({ url: proxy.url }))
+    const ending = new AbortController()
+    // Large ones are sent after all others were confirmed.
+    const batch = [
+      t.delivery({ data: JSON.stringify(`unanswered${'x'.repeat(300_000)}`) }),
+      t.delivery({ topic: 'no-queue-of-this-name' }),
+      t.delivery(),
+    ]
+    const silenced = proxy.silenceAt('unanswered', 'before')
+    const sending = publisher.send(batch, { signal: ending.signal })
+    await silenced
+    ending.abort(new Error('too late'))
+    expect(verdicts(await sending)).toEqual(['outage', 'retry', 'done'])
+  })
 
   it('writes what AMQP has a place for', async () => {
     const delivery = t.delivery({ key: 'k' })

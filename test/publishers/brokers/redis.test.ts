@@ -27,6 +27,28 @@ describe('redis in particular', () => {
     return { url, client, t }
   }
 
+  /** What is sent to the stream `wrong` gets the answer; `used` has the connections on which anything was sent. */
+  const beginAnswering = async (answer: string) => {
+    const { url, client, t } = await begin()
+    const wrong = newTopic()
+    await client.set(wrong, 'this is no stream')
+    const proxy = await startProxy(url, (data) =>
+      Buffer.from(data.toString('latin1').replaceAll(/-WRONGTYPE [^\r]*/g, `-${answer}`), 'latin1'),
+    )
+    onTestFinished(() => proxy[Symbol.asyncDispose]())
+    const used = new Set<number>()
+    proxy.onSent((connection) => void used.add(connection))
+    const publisher = t.closing(redisPublisher({ url: proxy.url }))
+    const send = async (...topics: string[]) =>
+      (
+        await t.send(
+          publisher,
+          topics.map((topic) => t.delivery({ topic })),
+        )
+      ).map((result) => t.verdict(result))
+    return { send, topic: t.harness.topic, wrong, used }
+  }
+
   it('[65] counts as sent only what enough replicas have, and spends no attempt on the rest', async () => {
     const broker = await startBroker('redis', (url) => redisPublisher({ url }))
     const t = new PublisherFixture({ topic: newTopic() } as never)
@@ -66,29 +88,10 @@ describe('redis in particular', () => {
     'READONLY You are read only',
     'MASTERDOWN Link is down',
     'LOADING Redis is loading',
-    'MOVED 1 127.0.0.1:1',
-    'ASK 1 127.0.0.1:1',
     'CLUSTERDOWN The cluster is down',
     'NOAUTH Authentication required.',
   ])('an answer about the server spends no attempt, and the next send connects anew: %s', async (answer) => {
-    const { url, client, t } = await begin()
-    const wrong = newTopic()
-    await client.set(wrong, 'this is no stream')
-    const proxy = await startProxy(url, (data) =>
-      Buffer.from(data.toString('latin1').replaceAll(/-WRONGTYPE [^\r]*/g, `-${answer}`), 'latin1'),
-    )
-    onTestFinished(() => proxy[Symbol.asyncDispose]())
-    const used = new Set<number>()
-    proxy.onSent((connection) => void used.add(connection))
-    const publisher = t.closing(redisPublisher({ url: proxy.url }))
-    const send = async (...topics: string[]) =>
-      (
-        await t.send(
-          publisher,
-          topics.map((topic) => t.delivery({ topic })),
-        )
-      ).map((result) => t.verdict(result))
-    const { topic } = t.harness
+    const { send, topic, wrong, used } = await beginAnswering(answer)
     expect(await send(topic)).toEqual(['done'])
     expect(await send(topic)).toEqual(['done'])
     expect(used.size).toBe(1)
@@ -96,6 +99,16 @@ describe('redis in particular', () => {
     expect(await send(topic)).toEqual(['done'])
     expect(used.size).toBe(2)
   })
+
+  it.each(['MOVED 1 127.0.0.1:1', 'ASK 1 127.0.0.1:1'])(
+    'a stream that another server of a cluster has is about its events alone: %s',
+    async (answer) => {
+      const { send, topic, wrong, used } = await beginAnswering(answer)
+      expect(await send(topic, wrong, topic)).toEqual(['done', 'retry', 'done'])
+      expect(await send(topic)).toEqual(['done'])
+      expect(used.size).toBe(1)
+    },
+  )
 
   it('goes on at the new primary after a failover, though the old one keeps the connection', async () => {
     const [OLD, NEW] = ['redis@oldprimary', 'redis@newprimary']
