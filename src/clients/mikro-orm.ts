@@ -11,7 +11,7 @@ import { Captures } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
-import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf } from './shared/kysely.ts'
+import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf, SENDING } from './shared/kysely.ts'
 import { watchStatements } from './shared/watch.ts'
 
 /** An `EntityManager`, as far as it is used here. */
@@ -115,7 +115,7 @@ class TransactionWatch {
     }
     this.#open.set(transaction, [transaction])
     const follow = async (connection: object): Promise<void> =>
-      watchStatements(connection, ['executeQuery'], this.doubts, transaction)
+      watchStatements(connection, SENDING, this.doubts, transaction)
     await transaction.getExecutor().provideConnection(follow)
   }
 
