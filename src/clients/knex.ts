@@ -74,12 +74,15 @@ export const knexTransactions = <Tx extends KnexTransaction>(
   const doubts = new Doubts()
   const connections = new WeakMap<Tx, PgClient>()
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
+  const join = async (tx: Tx): Promise<void> => {
+    if (!connections.has(tx)) connections.set(tx, await handleOf(tx).client.acquireConnection())
+  }
   const watched =
     <T>(fn: (tx: Tx) => Promise<T>): ((tx: Tx) => Promise<T>) =>
     async (tx) => {
       // Knex calls the function although BEGIN failed; what it rejects with is BEGIN's error all the same.
       if (handleOf(tx).isCompleted()) throw notInTransaction('This handle of knex')
-      connections.set(tx, await handleOf(tx).client.acquireConnection())
+      await join(tx)
       handleOf(tx).on('query-error', () => doubts.raise(tx))
       return await fn(tx)
     }
@@ -87,6 +90,7 @@ export const knexTransactions = <Tx extends KnexTransaction>(
     name: 'knex',
     doubts,
     saysEnded,
+    join,
     run: (fn) => knex.transaction(watched(fn)),
     nested: async (tx, fn) => handleOf(tx).transaction((inner) => watched(fn)(inner as unknown as Tx)),
     async send(tx, sql, params) {

@@ -9,7 +9,7 @@ import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { clientOf } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
-import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf } from './shared/kysely.ts'
+import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf, SENDING } from './shared/kysely.ts'
 import { watchStatements } from './shared/watch.ts'
 
 /** A `Transaction` of Kysely, as far as it is used here. */
@@ -36,25 +36,50 @@ const isHandle = (handle: object): handle is Handle =>
 const saysEnded = (error: unknown): boolean =>
   error instanceof Error && /^Transaction is already (?:committed|rolled back)/.test(error.message)
 
+/** About connections, and of all clients: what happens on a connection concerns whoever has a transaction on it. */
+const doubts = new Doubts()
+
+/** By their handles, of which a transaction has several: `tx.withSchema()` makes another one. */
+const connections = new WeakMap<object, object>()
+
+const connectionOf = async (handle: Handle): Promise<object> => {
+  const connection = await handle.getExecutor().provideConnection(async (one) => one)
+  watchStatements(connection, SENDING, doubts, connection)
+  connections.set(handle, connection)
+  return connection
+}
+
+/**
+ * MySQL, which alone has no RETURNING, may have rolled back before anybody watched, and then stores what comes next on
+ * its own. PostgreSQL refuses it.
+ */
+const isUnseen = (handle: Handle): boolean =>
+  !connections.has(handle) && !handle.getExecutor().adapter.supportsReturning
+
+const join = async (handle: Handle): Promise<void> => {
+  if (isUnseen(handle)) doubts.raise(await connectionOf(handle))
+}
+
 /** Transactions of this Kysely instance; its plugins are left out of what the outbox sends. */
 export const kyselyTransactions = <Tx extends KyselyTransaction>(
   db: KyselyDatabase<Tx>,
 ): Transactions<Tx, SqlExecutor> => {
   requireMethods('an instance of Kysely', db, ['transaction', 'withPlugin'])
-  const doubts = new Doubts()
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
   return clientOf<Tx>({
     name: 'kysely',
     rollbackOvertakes: true,
     doubts,
     saysEnded,
+    subjectOf: (tx) => connections.get(tx) ?? tx,
     run: (fn) =>
       db.transaction().execute(async (tx) => {
-        await handleOf(tx)
-          .getExecutor()
-          .provideConnection(async (connection) => watchStatements(connection, ['executeQuery'], doubts, tx))
+        // What failed before BEGIN was another transaction's.
+        doubts.clear(await connectionOf(handleOf(tx)))
         return await fn(tx)
       }),
+    isUnseen: (tx) => isUnseen(handleOf(tx)),
+    join: (tx) => join(handleOf(tx)),
     send: async (tx, sql, params) =>
       answerOfKysely(await handleOf(tx).withoutPlugins().executeQuery(queryOf(sql, params))),
     inTransaction: (handle) => isHandle(handle) && handle.isTransaction === true,

@@ -11,7 +11,7 @@ import { Captures } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
-import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf } from './shared/kysely.ts'
+import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf, SENDING } from './shared/kysely.ts'
 import { watchStatements } from './shared/watch.ts'
 
 /** An `EntityManager`, as far as it is used here. */
@@ -19,10 +19,23 @@ export interface MikroOrmEntityManager {
   isInTransaction(): boolean
 }
 
-/** A `MikroORM` instance; `Tx` is the type of its entity managers. */
-export interface MikroOrmDatabase<Tx> {
-  readonly em: Tx
+/** A `MikroORM` instance; `EM` is the type of `orm.em`. */
+export interface MikroOrmDatabase<EM> {
+  readonly em: EM
 }
+
+/** What `orm.em` alone has; entity managers that are injected or handed around do not say which entities there are. */
+interface KnowingEntities<Entities> {
+  '~entities'?: Entities
+}
+
+/** The type of entity managers that MikroORM's package exports: what people write down, and `transactional` takes. */
+export type MikroOrmTransaction<EM> =
+  EM extends KnowingEntities<infer Entities>
+    ? EM extends infer Plain & KnowingEntities<Entities>
+      ? Plain
+      : EM
+    : EM
 
 export interface MikroOrmOptions {
   /** Publish what the `pullEvents()` of entities returns that are flushed in `outbox.transaction`. Default false. */
@@ -60,6 +73,8 @@ interface Manager extends MikroOrmEntityManager {
   fork(): Manager
   flush(): Promise<void>
   transactional<T>(fn: (em: never) => Promise<T>): Promise<T>
+  /** Of `orm.em` and whatever else knows contexts: the one of this asynchronous context. Else itself. */
+  getContext(validate: false): Manager
   getTransactionContext(): Context | undefined
   getEventManager(): EventManager
 }
@@ -115,7 +130,7 @@ class TransactionWatch {
     }
     this.#open.set(transaction, [transaction])
     const follow = async (connection: object): Promise<void> =>
-      watchStatements(connection, ['executeQuery'], this.doubts, transaction)
+      watchStatements(connection, SENDING, this.doubts, transaction)
     await transaction.getExecutor().provideConnection(follow)
   }
 
@@ -184,10 +199,11 @@ const watchesOf = (events: EventManager): Watches => {
 }
 
 /** Give it the ORM after `init()`. */
-export const mikroOrmTransactions = <Tx extends MikroOrmEntityManager>(
-  orm: MikroOrmDatabase<Tx>,
+export const mikroOrmTransactions = <EM extends MikroOrmEntityManager>(
+  orm: MikroOrmDatabase<EM>,
   { capture = false }: MikroOrmOptions = {},
-): Transactions<Tx, SqlExecutor> => {
+): Transactions<MikroOrmTransaction<EM>, SqlExecutor> => {
+  type Tx = MikroOrmTransaction<EM> & object
   requireMethods('an instance of MikroORM', (orm as Partial<typeof orm> | null)?.em, [
     'transactional',
     'getEventManager',
@@ -227,6 +243,7 @@ export const mikroOrmTransactions = <Tx extends MikroOrmEntityManager>(
       const context = handle.getTransactionContext()
       return context !== undefined && !context.isCommitted && !context.isRolledBack
     },
+    standsFor: (handle) => (isManager(handle) ? (handle.getContext(false) as object as Tx) : handle),
     observe: (tx, ended) => watch.wait(contextOf(tx), ended),
   })
 }

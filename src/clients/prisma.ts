@@ -4,8 +4,10 @@
  *
  * Prisma hides what COMMIT answered, so statements that fail are noticed where all of them pass, in its engine.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../stores/sql/sql-executor.ts'
+import { undoneMeanwhile } from '../stores/sql/transaction-scope.ts'
 import type { Answer } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
 import { Doubts, StandingDoubt } from './shared/doubts.ts'
@@ -43,6 +45,12 @@ interface TransactionOfRequest {
 }
 
 interface Engine {
+  /** Nested ones have the id of the one around them. */
+  transaction(
+    action: 'start' | 'commit' | 'rollback',
+    headers: unknown,
+    about: TransactionOfRequest,
+  ): Promise<TransactionOfRequest>
   request(
     query: unknown,
     options: { readonly interactiveTransaction?: TransactionOfRequest },
@@ -66,10 +74,44 @@ const idOf = (handle: object): unknown => {
   return scope?.txId ?? members[ID]
 }
 
-/** The handles of a transaction and of the nested ones in it, by their common id. */
-type Running = Map<unknown, Set<object>>
+/** A transaction, or one that is nested in it. */
+interface Level {
+  isUndone: boolean
+}
 
-/** Of all clients: a handle is that of one transaction. */
+/** Transactions that are open, of the outbox and of the application, by their ids; the innermost is the last. */
+class Running {
+  readonly #levels = new Map<unknown, Level[]>()
+
+  /** The transaction, whichever of its handles is at hand. */
+  get(id: unknown): object | undefined {
+    return this.#levels.get(id)
+  }
+
+  innermost(id: unknown): Level | undefined {
+    return this.#levels.get(id)?.at(-1)
+  }
+
+  begin(id: unknown): void {
+    const levels = this.#levels.get(id) ?? []
+    levels.push({ isUndone: false })
+    this.#levels.set(id, levels)
+  }
+
+  end(id: unknown): void {
+    const levels = this.#levels.get(id)
+    levels?.pop()
+    if (levels?.length === 0) this.#levels.delete(id)
+  }
+}
+
+/**
+ * Where a statement of ours was called. Prisma sends statements some turns later than its rollback of a nested transaction,
+ * and what comes after that would be part of the outer one.
+ */
+const calledIn = new AsyncLocalStorage<Level | undefined>()
+
+/** Of all clients: a transaction is that of one engine. */
 const doubts = new Doubts()
 
 /** An engine is watched once, however many clients are made of it. */
@@ -80,20 +122,43 @@ const throwIfFailed = (results: readonly unknown[]): void => {
   if (failed !== undefined) throw failed
 }
 
+const ENGINE = ['transaction', 'request', 'requestBatch'] as const
+
+/** Knows of transactions from their beginning to their end. */
+const watchTransactions = (engine: Engine, running: Running): void => {
+  const transaction = engine.transaction.bind(engine)
+  engine.transaction = async (action, headers, about) => {
+    const level = running.innermost(about.id)
+    if (action === 'rollback' && level !== undefined) level.isUndone = true
+    try {
+      const answer = await transaction(action, headers, about)
+      if (action === 'start') running.begin(answer.id)
+      if (action === 'commit') running.end(about.id)
+      return answer
+    } finally {
+      // Well or not; it also follows a commit that failed.
+      if (action === 'rollback') running.end(about.id)
+    }
+  }
+}
+
 /** Follows the requests of transactions. Null where the engine is not what it was. */
 const watchEngine = (engine: Engine | undefined): Running | null => {
-  if (typeof engine?.request !== 'function' || typeof engine.requestBatch !== 'function') return null
+  if (engine === undefined || ENGINE.some((name) => typeof engine[name] !== 'function')) return null
   const known = engines.get(engine)
   if (known !== undefined) return known
-  const running: Running = new Map()
+  const running = new Running()
   engines.set(engine, running)
+  watchTransactions(engine, running)
   const follow = <T>(id: unknown, answer: Promise<T>, judge: (result: T) => void): void => {
-    for (const tx of running.get(id) ?? []) doubts.follow(tx, answer.then(judge))
+    const transaction = running.get(id)
+    if (transaction !== undefined) doubts.follow(transaction, answer.then(judge))
   }
   const request = engine.request.bind(engine)
   const requestBatch = engine.requestBatch.bind(engine)
   engine.request = (query, options) => {
-    const answer = request(query, options)
+    const isLate = calledIn.getStore()?.isUndone === true
+    const answer = isLate ? Promise.reject(undoneMeanwhile()) : request(query, options)
     follow(options.interactiveTransaction?.id, answer, () => undefined)
     return answer
   }
@@ -165,18 +230,6 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
   const handleOf = (tx: object): Handle => tx as unknown as Handle
   const { _engine, _activeProvider } = handleOf(prisma)
   const running = watchEngine(_engine)
-  const noted = async <T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> => {
-    if (running === null) return await fn(tx)
-    const id = idOf(tx)
-    const all = running.get(id) ?? new Set()
-    running.set(id, all.add(tx))
-    try {
-      return await fn(tx)
-    } finally {
-      all.delete(tx)
-      if (all.size === 0) running.delete(id)
-    }
-  }
   const translating = async <T>(work: () => PromiseLike<T>): Promise<T> => {
     try {
       return await work()
@@ -187,14 +240,16 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
   return clientOf<Tx>({
     name: 'prisma',
     doubts: running === null ? new StandingDoubt() : doubts,
+    subjectOf: (tx) => running?.get(idOf(tx)) ?? tx,
     saysEnded,
     timedOut,
     refusesCommit: saysEnded,
-    run: (fn) => translating(() => prisma.$transaction((tx) => noted(tx, fn), options)),
-    nested: (tx, fn) => handleOf(tx).$transaction((inner) => noted(inner as unknown as Tx, fn)),
+    run: (fn) => translating(() => prisma.$transaction(fn, options)),
+    nested: (tx, fn) => handleOf(tx).$transaction(fn),
     // Adapters for MySQL prepare what an application sends, and MySQL prepares no savepoints.
     probe: (tx) => handleOf(tx).$transaction(async () => undefined),
-    send: (tx, sql, params) => translating(() => send(handleOf(tx), sql, params)),
+    send: (tx, sql, params) =>
+      calledIn.run(running?.innermost(idOf(tx)), () => translating(() => send(handleOf(tx), sql, params))),
     inTransaction: (handle) => (idOf(handle) === undefined ? false : undefined),
   })
 }

@@ -71,6 +71,9 @@ const inTransaction = (handle: object): boolean => {
   return parent ? inTransaction(parent) : true
 }
 
+const saysEnded = (error: unknown): boolean =>
+  error instanceof Error && /^(?:commit|rollback) has been called on this transaction/.test(error.message)
+
 /** Of all clients: a transaction is that of one instance. */
 const doubts = new Doubts()
 const committed = new WeakSet<Handle>()
@@ -105,6 +108,7 @@ export const sequelizeTransactions = <Tx extends SequelizeTransaction>(
   return clientOf<Tx>({
     name: 'sequelize',
     doubts,
+    saysEnded,
     subjectOf: (tx) => outermostOf(handleOf(tx)),
     run: (fn) => runner.transaction({}, fn),
     hasCommitted: (tx) => committed.has(handleOf(tx)),

@@ -222,10 +222,15 @@ class Watches {
     this.#source = source
   }
 
-  /** Before each transaction: the list may be another one. First in it, so that nobody's error comes between. */
-  subscribe(subscriber: TransactionWatch | WriteWatch): void {
+  /**
+   * Before each transaction: the list may be another one. First in it, so that nobody's error comes between. False for
+   * one that was there.
+   */
+  subscribe(subscriber: TransactionWatch | WriteWatch): boolean {
     const { subscribers } = this.#source
-    if (!subscribers.includes(subscriber)) subscribers.unshift(subscriber)
+    if (subscribers.includes(subscriber)) return false
+    subscribers.unshift(subscriber)
+    return true
   }
 
   async run<T>(fn: (manager: never) => Promise<T>): Promise<T> {
@@ -259,6 +264,8 @@ export const typeormTransactions = <Tx extends object>(
   const source = dataSource as unknown as Source
   const watch = watchesOf(source)
   const { transactions, writes } = watch
+  // At once: what fails in a transaction of the application before its first publish counts too.
+  watch.subscribe(transactions)
   return clientOf<Tx>({
     name: 'typeorm',
     doubts: transactions.doubts,
@@ -272,7 +279,8 @@ export const typeormTransactions = <Tx extends object>(
     nested: (tx, fn) => (tx as Manager).transaction(fn),
     async send(tx, sql, params) {
       const { raw, records } = await openRunner(tx).query(sql, params, true)
-      return answerOf(records ?? raw)
+      // Of what MySQL says about a statement without rows TypeORM makes an empty list.
+      return answerOf(Array.isArray(raw) ? (records ?? raw) : raw)
     },
     ...(capture ? { capture: writes.captures.listen } : {}),
     pgClient: (tx) => runnerOf(tx)?.databaseConnection,
@@ -281,7 +289,8 @@ export const typeormTransactions = <Tx extends object>(
       const runner = openRunner(tx)
       // Another data source tells its own subscribers.
       if ((runner.dataSource ?? runner.connection) !== source) return false
-      watch.subscribe(transactions)
+      // It was initialised since, and what happened in this transaction nobody has told us.
+      if (watch.subscribe(transactions)) transactions.doubts.raise(runner)
       transactions.wait(runner, ended)
       return true
     },

@@ -12,6 +12,18 @@ export interface TransactionHostLike {
   isTransactionActive(): boolean
 }
 
+/**
+ * A mistake is a rejection, and the promise of the outbox is handed on itself: a transaction waits for that one, and
+ * whatever is put around it would end the process when nobody else does.
+ */
+const attempt = <T>(fn: () => Promise<T>): Promise<T> => {
+  try {
+    return fn()
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
 export const joinAmbient = (outbox: AnyOutbox, host: TransactionHostLike): AnyOutbox => {
   /** The arguments with a handle before them, where the transaction of the host is meant. */
   const placed = (given: readonly unknown[]): readonly unknown[] => {
@@ -25,10 +37,10 @@ export const joinAmbient = (outbox: AnyOutbox, host: TransactionHostLike): AnyOu
     }
     return [host.tx, ...given]
   }
-  const publish = async (...given: readonly unknown[]): Promise<string> =>
-    await outbox.publish(...(placed(given) as [unknown, Draft]))
-  const publishMany = async (...given: readonly unknown[]): Promise<readonly string[]> =>
-    await outbox.publishMany(...(placed(given) as [unknown, readonly Draft[]]))
+  const publish = (...given: readonly unknown[]): Promise<string> =>
+    attempt(() => outbox.publish(...(placed(given) as [unknown, Draft])))
+  const publishMany = (...given: readonly unknown[]): Promise<readonly string[]> =>
+    attempt(() => outbox.publishMany(...(placed(given) as [unknown, readonly Draft[]])))
   // Everything else is the outbox itself; its methods do not depend on what they are called on.
   return Object.create(outbox, {
     publish: { value: publish },

@@ -1,5 +1,11 @@
 /** Entities that are flushed in a transaction of the outbox, and what becomes of their events. */
-import { EntitySchema, type MikroORM, TransactionContext, TransactionPropagation } from '@mikro-orm/core'
+import {
+  EntitySchema,
+  type MikroORM,
+  type EntityManager as MikroOrmManager,
+  TransactionContext,
+  TransactionPropagation,
+} from '@mikro-orm/core'
 import type { SqlEntityManager } from '@mikro-orm/postgresql'
 import { DataSource, type EntityManager, EntitySchema as TypeormSchema } from 'typeorm'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -48,7 +54,7 @@ const onMikroOrm = async (database: TestDatabase, capture: boolean, forceConstru
   const schema = new EntitySchema<Row>({ class: Row, ...tableOf(database), properties, forceConstructor })
   const orm: MikroORM = await mikroOrmOn(database, [schema])
   const transactions = mikroOrmTransactions(orm, { capture })
-  const library: Capturing<MikroORM['em']> = {
+  const library: Capturing<MikroOrmManager> = {
     outbox: createOutbox({ store: database.store, transactions, migrate: true }),
     save: (em, entity) => em.persist(entity).flush(),
     nested: (em, fn) => em.transactional((inner) => fn(inner as typeof em)),

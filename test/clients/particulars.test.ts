@@ -4,40 +4,15 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { drizzleTransactions } from '../../src/clients/drizzle.ts'
 import { mikroOrmTransactions } from '../../src/clients/mikro-orm.ts'
 import { sequelizeTransactions } from '../../src/clients/sequelize.ts'
-import type { Transactions } from '../../src/core/spi/index.ts'
-import { createOutbox, type Draft } from '../../src/index.ts'
-import type { SqlExecutor } from '../../src/stores/postgres/index.ts'
-import { type DatabaseName, openDatabase, type TestDatabase } from './databases.ts'
+import type { Draft } from '../../src/index.ts'
+import { openDatabase, type TestDatabase } from './databases.ts'
 import { openKnex } from './libraries/knex.ts'
 import { mikroOrmOn } from './libraries/mikro-orm.ts'
 import { openPostgresJs } from './libraries/postgres-js.ts'
 import { sequelizeOn } from './libraries/sequelize.ts'
-import type { OpenLibrary } from './library.ts'
+import { open, openOutbox } from './outbox-on.ts'
 
 const event: Draft = { type: 'a', payload: 1 }
-
-const openOutbox = async <Tx>(database: TestDatabase, transactions: Transactions<Tx, SqlExecutor>) => {
-  const outbox = createOutbox({ store: database.store, transactions, migrate: true })
-  outbox.onAny(() => undefined)
-  await outbox.start()
-  const stored = async (): Promise<number> => (await outbox.inspect.list({ limit: 100 })).deliveries.length
-  return { outbox, stored }
-}
-
-const open = async <Tx>(
-  name: DatabaseName,
-  openLibrary: (database: TestDatabase) => Promise<OpenLibrary<Tx>>,
-) => {
-  const database = await openDatabase(name)
-  const library = await openLibrary(database)
-  const { outbox, stored } = await openOutbox(database, library.transactions)
-  onTestFinished(async () => {
-    await outbox.close()
-    await library.close(false)
-    await database.dispose()
-  })
-  return { database, library, outbox, stored }
-}
 
 describe('postgres.js', () => {
   it('rolls back because of a value that it could not send: that is no lost connection', async () => {
@@ -79,6 +54,20 @@ describe('Sequelize', () => {
     })
     await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
     expect(await stored()).toBe(1)
+  })
+
+  it('ends a transaction while a publish is on its way: that is said in our words', async () => {
+    const { sequelize, outbox, stored } = await openSequelize()
+    const tx = await sequelize.transaction()
+    sequelize.addHook('beforeQuery', async (options) => {
+      const { transaction, completesTransaction } = options as {
+        transaction?: typeof tx
+        completesTransaction?: boolean
+      }
+      if (transaction === tx && completesTransaction !== true) await tx.rollback()
+    })
+    await expect(outbox.publish(tx, event)).rejects.toMatchObject({ code: 'POSTHASTE_TRANSACTION_ENDED' })
+    expect(await stored()).toBe(0)
   })
 
   it('is told of a BEGIN that fails as such', async () => {

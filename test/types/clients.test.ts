@@ -1,6 +1,7 @@
 /** What the outbox's functions take and give is the library's own type, without anybody naming it. */
 import type { PGlite, Transaction as PgliteTransaction } from '@electric-sql/pglite'
-import type { MikroORM } from '@mikro-orm/postgresql'
+import type { MikroORM as MysqlOrm, EntityManager as MysqlOrmManager } from '@mikro-orm/mysql'
+import type { MikroORM, EntityManager as MikroOrmManager } from '@mikro-orm/postgresql'
 import type BetterSqlite3 from 'better-sqlite3'
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres'
 import type { Knex } from 'knex'
@@ -11,7 +12,7 @@ import type mysql from 'mysql2/promise'
 import type pg from 'pg'
 import type postgres from 'postgres'
 import type { Sequelize, Transaction as SequelizeTransaction } from 'sequelize'
-import type { DataSource, EntityManager } from 'typeorm'
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm'
 import { expectTypeOf, it } from 'vitest'
 import { betterSqlite3Transactions } from '../../src/clients/better-sqlite3.ts'
 import { drizzleTransactions } from '../../src/clients/drizzle.ts'
@@ -56,6 +57,8 @@ interface PrismaClient extends PrismaTx {
 
 /** Never called: these lines are about types. */
 const store = () => postgresStore({ connectionString: 'postgres://nowhere/none' })
+
+const event = { type: 'a', payload: 1 }
 
 type TxOf<O> = O extends Outbox<infer Tx, SqlExecutor, string> ? Tx : never
 
@@ -105,9 +108,39 @@ it('infers the transaction of each library', () => {
     Parameters<Parameters<NodePgDatabase['transaction']>[0]>[0]
   >()
   expectTypeOf<TxOf<ReturnType<typeof ofPrisma>>>().toEqualTypeOf<PrismaTx>()
-  expectTypeOf<TxOf<ReturnType<typeof ofMikroOrm>>>().toEqualTypeOf<MikroORM['em']>()
+  expectTypeOf<TxOf<ReturnType<typeof ofMikroOrm>>>().toEqualTypeOf<MikroOrmManager>()
   expectTypeOf<TxOf<ReturnType<typeof ofTypeorm>>>().toEqualTypeOf<EntityManager>()
   expectTypeOf<TxOf<ReturnType<typeof ofSequelize>>>().toEqualTypeOf<SequelizeTransaction>()
+})
+
+it('takes the entity managers of MikroORM that people write down, and those of init() and of transactional', () => {
+  const init = (orm: Awaited<ReturnType<typeof MikroORM.init>>) =>
+    createOutbox({ store: store(), transactions: mikroOrmTransactions(orm) })
+  const onMysql = (orm: MysqlOrm) => createOutbox({ store: store(), transactions: mikroOrmTransactions(orm) })
+  const right = (
+    outbox: ReturnType<typeof ofMikroOrm>,
+    made: ReturnType<typeof init>,
+    mysql: ReturnType<typeof onMysql>,
+    em: MikroOrmManager,
+    mysqlEm: MysqlOrmManager,
+    orm: MikroORM,
+  ) => {
+    void outbox.publish(em, event)
+    void outbox.publish(orm.em, event)
+    void made.publish(em, event)
+    void mysql.publish(mysqlEm, event)
+    void em.transactional((inner) => outbox.publish(inner, event))
+    void outbox.transaction((tx) => tx.transactional((inner) => outbox.publish(inner, event)))
+    const named: Outbox<MikroOrmManager> = outbox
+    return named
+  }
+  expectTypeOf(right).returns.toEqualTypeOf<Outbox<MikroOrmManager>>()
+})
+
+it('takes the entity manager of a query runner of TypeORM', () => {
+  const right = (outbox: ReturnType<typeof ofTypeorm>, runner: QueryRunner) =>
+    outbox.publish(runner.manager, event)
+  expectTypeOf(right).returns.toEqualTypeOf<Promise<string>>()
 })
 
 it('keeps the names of destinations', () => {
@@ -125,7 +158,7 @@ it('keeps the names of destinations', () => {
 it('refuses what is not a transaction', () => {
   const wrong = (outbox: ReturnType<typeof ofKysely>, db: Kysely<Tables>) => {
     // @ts-expect-error a Kysely instance is in no transaction
-    void outbox.publish(db, { type: 'a', payload: 1 })
+    void outbox.publish(db, event)
   }
   expectTypeOf(wrong).returns.toEqualTypeOf<void>()
 })

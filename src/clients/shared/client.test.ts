@@ -35,6 +35,18 @@ describe('before a commit through node-postgres', () => {
     })
   })
 
+  it('one that was ended by hand is over', async () => {
+    const { sent, commit } = create(status('I', true), true)
+    await expect(commit()).rejects.toMatchObject({ code: 'POSTHASTE_NO_TRANSACTION' })
+    expect(sent).toEqual([])
+  })
+
+  it('the database is asked of one that begins just now', async () => {
+    const { sent, commit } = create(status('I', false), true)
+    expect(await commit()).toBe('done')
+    expect(sent.length).toBe(2)
+  })
+
   it('the database is asked when an error has come and what is left of the transaction has not', async () => {
     await expect(create(status('T', false), false).commit()).rejects.toMatchObject({
       code: 'POSTHASTE_COMMIT_ROLLED_BACK',

@@ -11,7 +11,7 @@ import { type Answer, boundValues } from './answers.ts'
 import { Doubts, givenUp, PROBES } from './doubts.ts'
 import { afterCommit, commitErrorOf, isGivenUp, storeErrorOf } from './failures.ts'
 import { isObject } from './handles.ts'
-import { hasFailed, isUncertain, type PgClient } from './pg-client.ts'
+import { hasFailed, isIdle, isUncertain, type PgClient } from './pg-client.ts'
 
 export type Ended = Parameters<NonNullable<Transactions<object, SqlExecutor>['observe']>>[1]
 
@@ -32,6 +32,11 @@ export interface Library<Tx extends object> {
   queues?(tx: Tx): boolean
   /** It keeps statements waiting for each other, and its rollback does not wait for them. */
   readonly rollbackOvertakes?: boolean
+  /** A handle that `run` did not give: nothing is known of what was sent with it, so the database must be asked. */
+  isUnseen?(tx: Tx): boolean
+  /** From now on that is known. */
+  join?(tx: Tx): Promise<void>
+  standsFor?(handle: Tx): Tx
   /** The library's own words for a handle that is used too late. */
   saysEnded?(error: unknown): boolean
   /** What to do where the library itself has ended the transaction because it took too long; else undefined. */
@@ -71,6 +76,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly observe?: (tx: Tx, ended: Ended) => boolean
   readonly flush?: (tx: Tx) => Promise<void>
   readonly capture?: NonNullable<Library<Tx>['capture']>
+  readonly standsFor?: (handle: Tx) => Tx
 
   constructor(library: Library<Tx>) {
     this.library = library.name
@@ -79,6 +85,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     if (library.observe !== undefined) this.observe = library.observe.bind(library)
     if (library.flush !== undefined) this.flush = library.flush.bind(library)
     if (library.capture !== undefined) this.capture = library.capture.bind(library)
+    if (library.standsFor !== undefined) this.standsFor = library.standsFor.bind(library)
   }
 
   async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
@@ -131,7 +138,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
       run: (sql, params) => this.#sendOpen(tx, sql, params),
       ...(this.#library.queues?.(tx) === true ? {} : { line }),
       ...(this.#library.rollbackOvertakes === true ? { rollbackOvertakes: true } : {}),
-      ...(this.#isDoubted(tx) ? { ask: () => this.#ask(tx) } : {}),
+      ...(this.#isDoubted(tx) || this.#library.isUnseen?.(tx) === true ? { ask: () => this.#ask(tx) } : {}),
     }
   }
 
@@ -146,7 +153,9 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   }
 
   inTransaction(tx: Tx): boolean | undefined {
-    return isObject(tx) ? this.#library.inTransaction(tx) : false
+    const inside = isObject(tx) && this.#library.inTransaction(tx)
+    // A COMMIT or ROLLBACK that was sent by hand the library does not notice.
+    return inside !== false && isIdle(this.#library.pgClient?.(tx)) ? false : inside
   }
 
   #subjectOf(tx: Tx): object {
@@ -183,15 +192,24 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   /** After a statement that failed, the database is asked whether there still is a transaction. */
   async #requireWell(tx: Tx): Promise<void> {
+    await this.#join(tx)
     this.#requireOpen(tx)
     if (!this.#isDoubted(tx)) return
     try {
       await this.#probe(tx)
     } catch (cause) {
-      this.#doubts.raise(this.#subjectOf(tx))
-      throw givenUp(cause)
+      const error = this.#failed(tx, cause)
+      throw this.#library.saysEnded?.(cause) === true ? error : givenUp(cause)
     }
     this.#doubts.clear(this.#subjectOf(tx))
+  }
+
+  async #join(tx: Tx): Promise<void> {
+    try {
+      await this.#library.join?.(tx)
+    } catch (error) {
+      throw this.#failed(tx, error)
+    }
   }
 
   async #probe(tx: Tx): Promise<void> {

@@ -34,6 +34,19 @@ export class Doubts {
     )
   }
 
+  /** The same for a statement whose rows are read one after another. */
+  async *followStream<T>(subject: object, rows: AsyncIterable<T>): AsyncIterable<T> {
+    this.#count(subject, 1)
+    try {
+      yield* rows
+    } catch (error) {
+      this.raise(subject)
+      throw error
+    } finally {
+      this.#count(subject, -1)
+    }
+  }
+
   #count(subject: object, more: number): void {
     this.#underWay.set(subject, (this.#underWay.get(subject) ?? 0) + more)
   }

@@ -8,8 +8,12 @@ export interface KyselyResult {
 }
 
 export interface KyselyExecutor {
+  readonly adapter: { readonly supportsReturning: boolean }
   provideConnection<T>(consumer: (connection: object) => Promise<T>): Promise<T>
 }
+
+/** What statements of a connection go through. */
+export const SENDING = ['executeQuery', 'streamQuery'] as const
 
 /** A compiled query, as Kysely itself makes one of plain SQL. */
 export const queryOf = (sql: string, parameters: readonly unknown[]): object => ({

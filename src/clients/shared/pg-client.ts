@@ -7,6 +7,10 @@ export interface PgClient {
 
 export const hasFailed = (client: PgClient | undefined): boolean => client?.getTransactionStatus?.() === 'E'
 
+/** There is no transaction, and no statement under way that could begin one. */
+export const isIdle = (client: PgClient | undefined): boolean =>
+  client?.getTransactionStatus?.() === 'I' && client.readyForQuery !== false
+
 /**
  * A statement fails before the server says what it has left of the transaction. Until then the status is that of before,
  * and so it is while a statement is under way that nobody waits for. An older one never knows.

@@ -9,21 +9,26 @@ interface Current {
   subject: object
 }
 
-type Send = (...args: unknown[]) => PromiseLike<unknown>
+type Answer = PromiseLike<unknown> | AsyncIterable<unknown>
+type Send = (...args: unknown[]) => Answer
 
 const watched = new WeakMap<object, Current>()
+
+const isStream = (answer: Answer): answer is AsyncIterable<unknown> => Symbol.asyncIterator in answer
 
 /** Follows what a call of this function answers. */
 const following =
   (connection: object, send: Send, current: Current): Send =>
   (...args) => {
+    const { doubts, subject } = current
     try {
       const answer = send.apply(connection, args)
-      current.doubts.follow(current.subject, answer)
+      if (isStream(answer)) return doubts.followStream(subject, answer)
+      doubts.follow(subject, answer)
       return answer
     } catch (error) {
       // Drivers of SQLite throw at once.
-      current.doubts.raise(current.subject)
+      doubts.raise(subject)
       throw error
     }
   }

@@ -87,8 +87,9 @@ export class Scopes<E> {
   }
 
   /** For calls with a handle: ours, the library's, or one that the user opened without us. */
-  resolve<Tx>(handle: unknown, transactions: Transactions<Tx, E>): AnyPlace<E> {
-    if (!isObject(handle) || isDraft(handle)) throw noHandle(handle, transactions.library)
+  resolve<Tx>(given: unknown, transactions: Transactions<Tx, E>): AnyPlace<E> {
+    if (!isObject(given) || isDraft(given)) throw noHandle(given, transactions.library)
+    const handle = (transactions.standsFor?.(given as Tx) ?? given) as object
     const known = this.#places.get(handle)
     if (known !== undefined) return this.#resolveKnown(known, handle)
     const inside = transactions.inTransaction(handle as Tx)

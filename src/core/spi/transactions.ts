@@ -31,6 +31,12 @@ export interface Transactions<Tx, E> {
   /** Whether the handle is inside a transaction; undefined when the library cannot tell. */
   inTransaction(tx: Tx): boolean | undefined
 
+  /**
+   * The handle that this one stands for, where a library has one that is another in each asynchronous context; anything
+   * else as it is. Asked when a publish begins, before all the others here.
+   */
+  standsFor?(handle: Tx): Tx
+
   /** Writes what the library holds back until COMMIT; called when the application's function has ended well. */
   flush?(tx: Tx): Promise<void>
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { ClientFixture, ClientTopic } from '../client-fixture.ts'
 
-const NO_DEADLOCK = 'a deadlock fails the statement like every other error, or there is none'
+export const NO_DEADLOCK = 'a deadlock fails the statement like every other error, or there is none'
 
 const ENDED = ['POSTHASTE_COMMIT_ROLLED_BACK', 'POSTHASTE_TRANSACTION_ENDED']
 

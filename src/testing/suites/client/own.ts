@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { ClientTopic } from '../client-fixture.ts'
+import { NO_DEADLOCK } from './endings.ts'
 
 export const ownTopic: ClientTopic = {
   title: 'a transaction that the application opened',
@@ -23,6 +24,29 @@ export const ownTopic: ClientTopic = {
     'is delivered the hot way where the library tells of the commit': async (t) => {
       t.needs(t.harness.transactions.observe !== undefined, 'the library has no commit hooks')
       await t.goesHot((n) => t.harness.own((tx) => t.both(tx, n)))
+    },
+
+    'a publish after a deadlock that was swallowed is refused': async (t) => {
+      const deadlock = t.need('deadlock', NO_DEADLOCK)
+      const running = t.harness.own(async (tx) => {
+        await t.harness.write(tx, 1)
+        await assert.rejects(() => deadlock(tx))
+        await assert.rejects(t.publish(tx, 'e1'))
+      })
+      // Some libraries have noticed by then, others take the commit of nothing for success.
+      await running.catch(() => undefined)
+      await t.expectOnly()
+    },
+
+    'so is one after an earlier publish': async (t) => {
+      const deadlock = t.need('deadlock', NO_DEADLOCK)
+      const running = t.harness.own(async (tx) => {
+        await t.both(tx, 1)
+        await assert.rejects(() => deadlock(tx))
+        await assert.rejects(t.publish(tx, 'e2'))
+      })
+      await running.catch(() => undefined)
+      await t.expectOnly()
     },
 
     'several at the same time are kept apart': async (t) => {
