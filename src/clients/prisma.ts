@@ -111,6 +111,8 @@ class Running {
  */
 const calledIn = new AsyncLocalStorage<Level | undefined>()
 
+const isLate = (): boolean => calledIn.getStore()?.isUndone === true
+
 /** Of all clients: a transaction is that of one engine. */
 const doubts = new Doubts()
 
@@ -157,13 +159,12 @@ const watchEngine = (engine: Engine | undefined): Running | null => {
   const request = engine.request.bind(engine)
   const requestBatch = engine.requestBatch.bind(engine)
   engine.request = (query, options) => {
-    const isLate = calledIn.getStore()?.isUndone === true
-    const answer = isLate ? Promise.reject(undoneMeanwhile()) : request(query, options)
+    const answer = isLate() ? Promise.reject(undoneMeanwhile()) : request(query, options)
     follow(options.interactiveTransaction?.id, answer, () => undefined)
     return answer
   }
   engine.requestBatch = (queries, options) => {
-    const answer = requestBatch(queries, options)
+    const answer = isLate() ? Promise.reject(undoneMeanwhile()) : requestBatch(queries, options)
     if (options.transaction?.kind === 'itx') follow(options.transaction.options.id, answer, throwIfFailed)
     return answer
   }
