@@ -5,7 +5,7 @@ import type { Hunter } from './mutant.ts'
 const SEEDS = 150
 
 /** As in vitest.config.ts: these find their servers through the environment. */
-const DATABASES = /^test\/(databases\/|stores\/(postgres|mysql|mariadb))/
+const DATABASES = /^test\/(clients\/|databases\/|stores\/(postgres|mysql|mariadb))/
 
 /** The file of tests, and the title of those that are meant if it is not all of them. */
 export const partsOf = (hunter: Hunter): readonly [file: string, title?: string] =>

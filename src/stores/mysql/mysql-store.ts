@@ -36,7 +36,7 @@ import type { InsertStep } from './statements/insert-step.ts'
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
-import { lookStatement, markStep, stands, unmarkStatement } from './statements/marks.ts'
+import { eventProof, lookStatement, markStep, stands, unmarkStatement } from './statements/marks.ts'
 import * as operating from './statements/operate.ts'
 import * as reading from './statements/read.ts'
 import * as reconciling from './statements/reconcile.ts'
@@ -111,7 +111,7 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     try {
       await executor.ask?.()
       if (lock !== null) await executor.run(lock.sql, lock.params)
-      const result = await this.#insert(executor, request, { proof: mark, mark: null })
+      const result = await this.#insert(executor, request, { proof: mark, mark: null }, mark)
       await this.#requireStanding(executor, mark)
       return result
     } finally {
@@ -130,8 +130,9 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     const hasKeys = request.events.some(({ idempotencyKey }) => idempotencyKey !== null)
     const mark = line !== undefined && hasKeys ? id : null
     try {
-      const result = await this.#insert(executor, request, { proof, mark })
-      if (proof !== null) await this.#requireStanding(executor, id)
+      const leaves = mark ?? eventProof(id)
+      const result = await this.#insert(executor, request, { proof, mark }, leaves)
+      if (proof !== null) await this.#requireStanding(executor, leaves)
       return result
     } finally {
       if (mark !== null) await this.#unmark(executor, mark)
@@ -159,10 +160,11 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     executor: SqlExecutor,
     request: InsertRequest,
     place: { readonly proof: string | null; readonly mark: string | null },
+    leaves: string,
   ): Promise<InsertResult> {
     const t = this.#tables
     const { steps, claim } = inserting.insertPlan(t, request, this.#newId, place)
-    const { written, expected } = await this.#runSteps(executor, steps, request.events[0]?.id ?? '')
+    const { written, expected } = await this.#runSteps(executor, steps, leaves)
     if (claim === null) return { duplicates: new Map() }
     if (written === expected) return inserting.ownDuplicates(request)
     const { sql, params } = inserting.winnersStatement(t, request)

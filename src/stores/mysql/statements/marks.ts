@@ -25,11 +25,22 @@ export interface Condition {
   readonly params: readonly SqlValue[]
 }
 
-/** A mark, or an event that was written where one would have been left. */
-export const stands = (t: Tables, proof: string): Condition => ({
-  text: `(EXISTS (SELECT 1 FROM ${t.dedup} WHERE ${OF_MARK}) OR EXISTS (SELECT 1 FROM ${t.events} WHERE id = UNHEX(?)))`,
-  params: [proof, uuidToHex(proof)],
-})
+const OF_EVENT = 'event '
+
+/** Where an event is sure to be written, it proves as much as a mark. */
+export const eventProof = (eventId: string): string => `${OF_EVENT}${eventId}`
+
+/**
+ * Only the row that must be there is looked for. What is read to write something is locked, and looking for a row that
+ * is not there would lock out everybody who inserts one.
+ */
+export const stands = (t: Tables, proof: string): Condition =>
+  proof.startsWith(OF_EVENT)
+    ? {
+        text: `EXISTS (SELECT 1 FROM ${t.events} WHERE id = UNHEX(?))`,
+        params: [uuidToHex(proof.slice(OF_EVENT.length))],
+      }
+    : { text: `EXISTS (SELECT 1 FROM ${t.dedup} WHERE ${OF_MARK})`, params: [proof] }
 
 /** Rows that are written only under conditions. */
 export const rowsIf = (

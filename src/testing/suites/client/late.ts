@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict'
 import { type Draft, defineEvent } from '../../../core/define-event.ts'
+import { createOutbox } from '../../../core/outbox.ts'
+import type { Store } from '../../../core/spi/index.ts'
 import type { StandardSchema } from '../../../core/standard-schema.ts'
 import type { ClientFixture, ClientTopic } from '../client-fixture.ts'
 
 const BUSINESS = new Error('business')
 
-/** An event whose schema answers when it is told to. */
-const slowEvent = (type: string): { readonly draft: Draft; answer(): void } => {
-  let answer!: () => void
-  const told = new Promise<void>((resolve) => {
-    answer = resolve
-  })
+/** An event with a schema that answers when this has happened. */
+const checkedEvent = (type: string, told: Promise<void>): Draft => {
   const schema: StandardSchema = {
     '~standard': {
       version: 1,
@@ -21,21 +19,38 @@ const slowEvent = (type: string): { readonly draft: Draft; answer(): void } => {
       },
     },
   }
-  return { draft: defineEvent(type, { schema })({ type }), answer }
+  return defineEvent(type, { schema })({ type })
 }
 
-/** Three publishes, and something beside them that fails at once. */
+/** An event whose schema answers when it is told to. */
+const slowEvent = (type: string): { readonly draft: Draft; answer(): void } => {
+  let answer!: () => void
+  const told = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  return { draft: checkedEvent(type, told), answer }
+}
+
+type Publish = (tx: unknown, n: number) => Promise<unknown>
+
+/** Publishes, and something beside them that fails at once. */
 const failBeside = async (
   t: ClientFixture,
   tx: unknown,
-  [first, ...others]: readonly number[],
+  numbers: readonly number[],
   all: Promise<unknown>[],
+  ways: readonly Publish[],
 ): Promise<void> => {
-  await t.harness.write(tx, first as number)
-  all.push(...[first, ...others].map((n) => t.publish(tx, `e${n}`, { idempotencyKey: `k${n}` })))
-  all.push(...[first, ...others].map((n) => t.publish(tx, `f${n}`)))
-  await Promise.all([...all, Promise.reject(BUSINESS)])
+  await t.harness.write(tx, numbers[0] as number)
+  const here = ways.flatMap((publish) => numbers.map((n) => publish(tx, n)))
+  all.push(...here)
+  await Promise.all([...here, Promise.reject(BUSINESS)])
 }
+
+const onceAndPlain = (t: ClientFixture): readonly Publish[] => [
+  (tx, n) => t.publish(tx, `e${n}`, { idempotencyKey: `k${n}` }),
+  (tx, n) => t.publish(tx, `f${n}`),
+]
 
 /** A publish that must not succeed any more. */
 const isRefused = async (t: ClientFixture, publish: Promise<unknown>): Promise<void> => {
@@ -53,7 +68,7 @@ export const lateTopic: ClientTopic = {
     'when something beside it fails is not stored': async (t) => {
       const all: Promise<unknown>[] = []
       await assert.rejects(
-        t.harness.own((tx) => failBeside(t, tx, [1, 2, 3], all)),
+        t.harness.own((tx) => failBeside(t, tx, [1, 2, 3], all, onceAndPlain(t))),
         isBusiness,
       )
       if (t.harness.keepsLateStatements !== true) await Promise.allSettled(all)
@@ -66,12 +81,49 @@ export const lateTopic: ClientTopic = {
       await t.expectOnly(2)
     },
 
+    'when something beside it fails is not stored for others either': async (t) => {
+      const { store, transactions } = t.harness
+      // It knows no routes, so a worker looks for whatever it has left.
+      const other = createOutbox({ store: store as Store<unknown, unknown>, transactions })
+      await t.harness.own(async (tx) => void (await other.publish(tx, { type: 'e0', payload: 0 })))
+      await t.hears('e0')
+      const all: Promise<unknown>[] = []
+      const ways: readonly Publish[] = [
+        (tx, n) => other.publish(tx, { type: `e${n}`, payload: n }),
+        (tx, n) => other.publish(tx, checkedEvent(`f${n}`, Promise.resolve())),
+      ]
+      for (let n = 1; n <= 5; n++) {
+        await assert.rejects(
+          t.harness.own((tx) => failBeside(t, tx, [n, n + 10, n + 20], all, ways)),
+          isBusiness,
+        )
+      }
+      if (t.harness.keepsLateStatements !== true) await Promise.allSettled(all)
+      await t.settled()
+      assert.deepEqual(t.types, ['e0'])
+    },
+
+    'because of its schema when something beside it fails is not stored': async (t) => {
+      const all: Promise<unknown>[] = []
+      const ways: readonly Publish[] = [
+        (tx, n) => t.outbox.publish(tx, checkedEvent(`e${n}`, Promise.resolve())),
+      ]
+      for (let n = 1; n <= 5; n++) {
+        await assert.rejects(
+          t.harness.own((tx) => failBeside(t, tx, [n], all, ways)),
+          isBusiness,
+        )
+      }
+      if (t.harness.keepsLateStatements !== true) await Promise.allSettled(all)
+      await t.expectOnly()
+    },
+
     'when something beside it fails in a nested one of the library is not stored': async (t) => {
       const nest = nestingOf(t)
       const all: Promise<unknown>[] = []
       await t.harness.own(async (tx) => {
         await t.both(tx, 1)
-        await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all)))
+        await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all, onceAndPlain(t))))
         await Promise.allSettled(all)
         await t.both(tx, 5)
       })
@@ -83,7 +135,7 @@ export const lateTopic: ClientTopic = {
       const all: Promise<unknown>[] = []
       await t.outbox.transaction(async (tx) => {
         await t.both(tx, 1)
-        await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all)))
+        await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all, onceAndPlain(t))))
         await Promise.allSettled(all)
         await t.both(tx, 5)
       })
