@@ -109,9 +109,13 @@ class Running {
  * Where a statement of ours was called. Prisma sends statements some turns later than its rollback of a nested transaction,
  * and what comes after that would be part of the outer one.
  */
-const calledIn = new AsyncLocalStorage<Level | undefined>()
+const calledIn = new AsyncLocalStorage<{ readonly id: unknown; readonly level: Level | undefined }>()
 
-const isLate = (): boolean => calledIn.getStore()?.isUndone === true
+/** With its id, because Prisma sends what several transactions ask for in one turn together. */
+const isLate = (id: unknown): boolean => {
+  const called = calledIn.getStore()
+  return called !== undefined && called.id === id && called.level?.isUndone === true
+}
 
 /** Of all clients: a transaction is that of one engine. */
 const doubts = new Doubts()
@@ -159,13 +163,15 @@ const watchEngine = (engine: Engine | undefined): Running | null => {
   const request = engine.request.bind(engine)
   const requestBatch = engine.requestBatch.bind(engine)
   engine.request = (query, options) => {
-    const answer = isLate() ? Promise.reject(undoneMeanwhile()) : request(query, options)
-    follow(options.interactiveTransaction?.id, answer, () => undefined)
+    const id = options.interactiveTransaction?.id
+    const answer = isLate(id) ? Promise.reject(undoneMeanwhile()) : request(query, options)
+    follow(id, answer, () => undefined)
     return answer
   }
   engine.requestBatch = (queries, options) => {
-    const answer = isLate() ? Promise.reject(undoneMeanwhile()) : requestBatch(queries, options)
-    if (options.transaction?.kind === 'itx') follow(options.transaction.options.id, answer, throwIfFailed)
+    const id = options.transaction?.kind === 'itx' ? options.transaction.options.id : undefined
+    const answer = isLate(id) ? Promise.reject(undoneMeanwhile()) : requestBatch(queries, options)
+    if (id !== undefined) follow(id, answer, throwIfFailed)
     return answer
   }
   return running
@@ -249,8 +255,11 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
     nested: (tx, fn) => handleOf(tx).$transaction(fn),
     // Adapters for MySQL prepare what an application sends, and MySQL prepares no savepoints.
     probe: (tx) => handleOf(tx).$transaction(async () => undefined),
-    send: (tx, sql, params) =>
-      calledIn.run(running?.innermost(idOf(tx)), () => translating(() => send(handleOf(tx), sql, params))),
+    send(tx, sql, params) {
+      const id = idOf(tx)
+      const place = { id, level: running?.innermost(id) }
+      return calledIn.run(place, () => translating(() => send(handleOf(tx), sql, params)))
+    },
     inTransaction: (handle) => (idOf(handle) === undefined ? false : undefined),
   })
 }

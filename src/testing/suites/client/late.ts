@@ -85,7 +85,7 @@ export const lateTopic: ClientTopic = {
       const { store, transactions } = t.harness
       // It knows no routes, so a worker looks for whatever it has left.
       const other = createOutbox({ store: store as Store<unknown, unknown>, transactions })
-      await t.harness.own(async (tx) => void (await other.publish(tx, { type: 'e0', payload: 0 })))
+      await other.transaction((tx) => other.publish(tx, { type: 'e0', payload: 0 }))
       await t.hears('e0')
       const all: Promise<unknown>[] = []
       const ways: readonly Publish[] = [
