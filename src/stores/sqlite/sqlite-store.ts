@@ -95,15 +95,17 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     return this.#database.close()
   }
 
-  /** What can be sent at once is, before the application does anything else; the rest proves that it still may. */
+  /**
+   * Without a mark it is sent at once, before the application does anything else. The transaction is not asked about:
+   * a savepoint, by which others are, would begin one here.
+   */
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
-    if (request.mark === undefined && executor.ask === undefined) return await this.#insert(executor, request)
-    const mark = request.mark ?? (await this.mark(executor))
+    const { mark } = request
+    if (mark === undefined) return await this.#insert(executor, request)
     const look = lookStatement(this.#tables, mark)
     const unmark = unmarkStatement(this.#tables, mark)
     try {
-      await executor.ask?.()
-      const result = await this.#insert(executor, { ...request, mark })
+      const result = await this.#insert(executor, request)
       if ((await executor.run(look.sql, look.params))?.length === 0) throw undoneMeanwhile()
       return result
     } finally {

@@ -142,6 +142,19 @@ export const lateTopic: ClientTopic = {
       await t.expectOnly(1, 5)
     },
 
+    'however many there are': async (t) => {
+      const numbers = Array.from({ length: 30 }, (_, n) => n + 1)
+      const nest = t.harness.ownNested?.bind(t.harness)
+      const all: Promise<unknown>[] = []
+      const fail = (tx: unknown) => failBeside(t, tx, numbers, all, onceAndPlain(t))
+      const own = t.harness.own((tx) =>
+        nest === undefined ? fail(tx) : assert.rejects(async () => await nest(tx, fail)),
+      )
+      await (nest === undefined ? assert.rejects(own, isBusiness) : own)
+      if (t.harness.keepsLateStatements !== true) await Promise.allSettled(all)
+      await t.expectOnly()
+    },
+
     'because of its schema is not stored after a rollback': async (t) => {
       const { draft, answer } = slowEvent('e1')
       let publish: Promise<unknown> = Promise.resolve()
