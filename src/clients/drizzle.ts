@@ -110,7 +110,6 @@ export const drizzleTransactions = <Tx extends DrizzleTransaction>(
       }),
     nested: (tx, fn) => handleOf(tx).transaction((inner) => fn(inner as unknown as Tx)),
     send: (tx, sql, params) => send(handleOf(tx), sql, params),
-    queues: (tx) => typeof sessionOf(tx).client?.unsafe === 'function',
     pgClient: (tx) => sessionOf(tx).client,
     inTransaction,
   })

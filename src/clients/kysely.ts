@@ -9,7 +9,14 @@ import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { clientOf } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
-import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf, SENDING } from './shared/kysely.ts'
+import {
+  answerOfKysely,
+  directlyTo,
+  type KyselyExecutor,
+  type KyselyResult,
+  queryOf,
+  SENDING,
+} from './shared/kysely.ts'
 import { watchStatements } from './shared/watch.ts'
 
 /** A `Transaction` of Kysely, as far as it is used here. */
@@ -39,25 +46,27 @@ const saysEnded = (error: unknown): boolean =>
 /** About connections, and of all clients: what happens on a connection concerns whoever has a transaction on it. */
 const doubts = new Doubts()
 
-/** By their handles, of which a transaction has several: `tx.withSchema()` makes another one. */
-const connections = new WeakMap<object, object>()
+interface Seen {
+  readonly connection: object
+  readonly send: ReturnType<typeof directlyTo>
+}
 
-const connectionOf = async (handle: Handle): Promise<object> => {
+/** By their handles, of which a transaction has several: `tx.withSchema()` makes another one. */
+const handles = new WeakMap<object, Seen>()
+
+const see = async (handle: Handle): Promise<object> => {
   const connection = await handle.getExecutor().provideConnection(async (one) => one)
   watchStatements(connection, SENDING, doubts, connection)
-  connections.set(handle, connection)
+  handles.set(handle, { connection, send: directlyTo(connection) })
   return connection
 }
 
 /**
- * MySQL, which alone has no RETURNING, may have rolled back before anybody watched, and then stores what comes next on
- * its own. PostgreSQL refuses it.
+ * Of a transaction that nobody watched: MySQL may have rolled it back, and stores what comes next on its own, and Kysely
+ * may be rolling it back right now, because its statements wait for each other and its rollback does not.
  */
-const isUnseen = (handle: Handle): boolean =>
-  !connections.has(handle) && !handle.getExecutor().adapter.supportsReturning
-
 const join = async (handle: Handle): Promise<void> => {
-  if (isUnseen(handle)) doubts.raise(await connectionOf(handle))
+  if (!handles.has(handle)) doubts.raise(await see(handle))
 }
 
 /** Transactions of this Kysely instance; its plugins are left out of what the outbox sends. */
@@ -68,19 +77,19 @@ export const kyselyTransactions = <Tx extends KyselyTransaction>(
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
   return clientOf<Tx>({
     name: 'kysely',
-    rollbackOvertakes: true,
     doubts,
     saysEnded,
-    subjectOf: (tx) => connections.get(tx) ?? tx,
+    subjectOf: (tx) => handles.get(tx)?.connection ?? tx,
     run: (fn) =>
       db.transaction().execute(async (tx) => {
         // What failed before BEGIN was another transaction's.
-        doubts.clear(await connectionOf(handleOf(tx)))
+        doubts.clear(await see(handleOf(tx)))
         return await fn(tx)
       }),
-    isUnseen: (tx) => isUnseen(handleOf(tx)),
+    isUnseen: (tx) => !handles.has(tx),
     join: (tx) => join(handleOf(tx)),
     send: async (tx, sql, params) =>
+      handles.get(tx)?.send(sql, params) ??
       answerOfKysely(await handleOf(tx).withoutPlugins().executeQuery(queryOf(sql, params))),
     inTransaction: (handle) => isHandle(handle) && handle.isTransaction === true,
   })

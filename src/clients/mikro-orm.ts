@@ -6,12 +6,21 @@
  * the hot way too, and what it is about to write, so that entities can be asked for their events.
  */
 import type { Transactions } from '../core/spi/index.ts'
-import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
+import type { SqlExecutor, SqlValue } from '../stores/sql/sql-executor.ts'
+import type { Answer } from './shared/answers.ts'
 import { Captures } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
-import { answerOfKysely, type KyselyExecutor, type KyselyResult, queryOf, SENDING } from './shared/kysely.ts'
+import {
+  answerOfKysely,
+  directlyTo,
+  type KyselyConnection,
+  type KyselyExecutor,
+  type KyselyResult,
+  queryOf,
+  SENDING,
+} from './shared/kysely.ts'
 import { watchStatements } from './shared/watch.ts'
 
 /** An `EntityManager`, as far as it is used here. */
@@ -87,6 +96,7 @@ class TransactionWatch {
   readonly doubts = new Doubts()
   readonly captures = new Captures<Context>()
   readonly #seen = new WeakSet<Context>()
+  readonly #direct = new WeakMap<Context, ReturnType<typeof directlyTo>>()
   readonly #beginning = new WeakMap<object, Context>()
   readonly #outer = new WeakMap<Context, Context>()
   /** What is open in a transaction, itself first. */
@@ -103,6 +113,12 @@ class TransactionWatch {
   innermostOf(context: Context): Manager | undefined {
     const last = this.#open.get(this.rootOf(context))?.at(-1)
     return last && this.#managers.get(last)
+  }
+
+  async send(context: Context, sql: string, params: readonly SqlValue[]): Promise<Answer> {
+    const send = this.#direct.get(this.rootOf(context))
+    if (send !== undefined) return await send(sql, params)
+    return answerOfKysely(await context.executeQuery(queryOf(sql, params)))
   }
 
   /** False for one whose beginning was not told of: then its end will not be either. */
@@ -129,8 +145,10 @@ class TransactionWatch {
       return
     }
     this.#open.set(transaction, [transaction])
-    const follow = async (connection: object): Promise<void> =>
+    const follow = async (connection: KyselyConnection): Promise<void> => {
       watchStatements(connection, SENDING, this.doubts, transaction)
+      this.#direct.set(transaction, directlyTo(connection))
+    }
     await transaction.getExecutor().provideConnection(follow)
   }
 
@@ -223,7 +241,6 @@ export const mikroOrmTransactions = <EM extends MikroOrmEntityManager>(
   const contexts = new WeakMap<object, Context>()
   return clientOf<Tx>({
     name: 'mikro-orm',
-    rollbackOvertakes: true,
     doubts: watch.doubts,
     subjectOf: (tx) => watch.rootOf(contextOf(tx)),
     run: (fn) =>
@@ -237,7 +254,7 @@ export const mikroOrmTransactions = <EM extends MikroOrmEntityManager>(
     nested: (tx, fn) => (watch.innermostOf(contextOf(tx)) ?? managerOf(tx)).transactional(fn),
     flush: (tx) => managerOf(tx).flush(),
     ...(capture ? { capture: watch.captures.listen } : {}),
-    send: async (tx, sql, params) => answerOfKysely(await contextOf(tx).executeQuery(queryOf(sql, params))),
+    send: (tx, sql, params) => watch.send(contextOf(tx), sql, params),
     inTransaction(handle) {
       if (!isManager(handle)) return false
       const context = handle.getTransactionContext()

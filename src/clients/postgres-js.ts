@@ -47,7 +47,6 @@ export const postgresJsTransactions = <Tx extends PostgresJsTransaction>(
     name: 'postgres.js',
     run: <T>(fn: (tx: Tx) => Promise<T>) => sql.begin(fn) as Promise<T>,
     nested: (tx, fn) => handleOf(tx).savepoint(fn),
-    queues: () => true,
     // Prepared, unless the application turned that off: otherwise it asks for the types every time.
     send: async (tx, text, params) => [...(await handleOf(tx).unsafe(text, params, { prepare: true }))],
     // Anything else that comes instead of a commit is what made it roll back, such as a value that it cannot send.

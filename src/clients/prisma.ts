@@ -4,7 +4,6 @@
  *
  * Prisma hides what COMMIT answered, so statements that fail are noticed where all of them pass, in its engine.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../stores/sql/sql-executor.ts'
 import { undoneMeanwhile } from '../stores/sql/transaction-scope.ts'
@@ -56,7 +55,10 @@ interface Engine {
     options: { readonly interactiveTransaction?: TransactionOfRequest },
   ): Promise<unknown>
   /** What an application asks for in one turn of the event loop. */
-  requestBatch(queries: unknown, options: { readonly transaction?: BatchTransaction }): Promise<unknown[]>
+  requestBatch(
+    queries: readonly unknown[],
+    options: { readonly transaction?: BatchTransaction },
+  ): Promise<unknown[]>
 }
 
 interface BatchTransaction {
@@ -92,6 +94,11 @@ class Running {
     return this.#levels.get(id)?.at(-1)
   }
 
+  /** Undefined in one that is not nested: with that its handle ends. */
+  nested(id: unknown): Level | undefined {
+    return (this.#levels.get(id)?.length ?? 0) > 1 ? this.innermost(id) : undefined
+  }
+
   begin(id: unknown): void {
     const levels = this.#levels.get(id) ?? []
     levels.push({ isUndone: false })
@@ -106,15 +113,18 @@ class Running {
 }
 
 /**
- * Where a statement of ours was called. Prisma sends statements some turns later than its rollback of a nested transaction,
- * and what comes after that would be part of the outer one.
+ * Statements of ours that were called inside of a nested transaction, until they are sent. Prisma sends statements some
+ * turns later than its rollback of a nested one, together with what the application asks for in the same turn, and what
+ * comes after that would be part of the outer one. So each has a number by which it is known again.
  */
-const calledIn = new AsyncLocalStorage<{ readonly id: unknown; readonly level: Level | undefined }>()
+const called = new Map<string, Level>()
+let lastCalled = 0
 
-/** With its id, because Prisma sends what several transactions ask for in one turn together. */
-const isLate = (id: unknown): boolean => {
-  const called = calledIn.getStore()
-  return called !== undefined && called.id === id && called.level?.isUndone === true
+const NUMBER = /\/\* posthaste (\d+) \*\//
+
+const isLate = (query: unknown): boolean => {
+  const number = called.size === 0 ? undefined : NUMBER.exec(JSON.stringify(query) ?? '')?.[1]
+  return number !== undefined && called.get(number)?.isUndone === true
 }
 
 /** Of all clients: a transaction is that of one engine. */
@@ -126,6 +136,18 @@ const engines = new WeakMap<Engine, Running>()
 const throwIfFailed = (results: readonly unknown[]): void => {
   const failed = results.find((result) => result instanceof Error)
   if (failed !== undefined) throw failed
+}
+
+/** A batch without those that come too late, whose answers are errors in their places. */
+const requestInTime = async (
+  queries: readonly unknown[],
+  request: (queries: readonly unknown[]) => Promise<unknown[]>,
+): Promise<unknown[]> => {
+  const late = queries.map(isLate)
+  if (!late.includes(true)) return await request(queries)
+  const rest = queries.filter((_, n) => late[n] !== true)
+  const answers = rest.length === 0 ? [] : await request(rest)
+  return late.map((isLate) => (isLate ? undoneMeanwhile() : answers.shift()))
 }
 
 const ENGINE = ['transaction', 'request', 'requestBatch'] as const
@@ -164,13 +186,13 @@ const watchEngine = (engine: Engine | undefined): Running | null => {
   const requestBatch = engine.requestBatch.bind(engine)
   engine.request = (query, options) => {
     const id = options.interactiveTransaction?.id
-    const answer = isLate(id) ? Promise.reject(undoneMeanwhile()) : request(query, options)
+    const answer = isLate(query) ? Promise.reject(undoneMeanwhile()) : request(query, options)
     follow(id, answer, () => undefined)
     return answer
   }
   engine.requestBatch = (queries, options) => {
     const id = options.transaction?.kind === 'itx' ? options.transaction.options.id : undefined
-    const answer = isLate(id) ? Promise.reject(undoneMeanwhile()) : requestBatch(queries, options)
+    const answer = requestInTime(queries, (rest) => requestBatch(rest, options))
     if (id !== undefined) follow(id, answer, throwIfFailed)
     return answer
   }
@@ -255,10 +277,16 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
     nested: (tx, fn) => handleOf(tx).$transaction(fn),
     // Adapters for MySQL prepare what an application sends, and MySQL prepares no savepoints.
     probe: (tx) => handleOf(tx).$transaction(async () => undefined),
-    send(tx, sql, params) {
-      const id = idOf(tx)
-      const place = { id, level: running?.innermost(id) }
-      return calledIn.run(place, () => translating(() => send(handleOf(tx), sql, params)))
+    async send(tx, sql, params) {
+      const level = running?.nested(idOf(tx))
+      if (level === undefined) return await translating(() => send(handleOf(tx), sql, params))
+      const number = String(++lastCalled)
+      called.set(number, level)
+      try {
+        return await translating(() => send(handleOf(tx), `${sql} /* posthaste ${number} */`, params))
+      } finally {
+        called.delete(number)
+      }
     },
     inTransaction: (handle) => (idOf(handle) === undefined ? false : undefined),
   })

@@ -5,8 +5,8 @@
  */
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import { beginByCallback, type OpenTransaction, type Transactions } from '../../core/spi/index.ts'
-import type { SqlExecutor, SqlValue, StatementInLine, StatementLine } from '../../stores/sql/sql-executor.ts'
-import { notInTransaction } from '../../stores/sql/transaction-scope.ts'
+import type { SqlExecutor, SqlValue } from '../../stores/sql/sql-executor.ts'
+import { notInTransaction, transactionOver } from '../../stores/sql/transaction-scope.ts'
 import { type Answer, boundValues } from './answers.ts'
 import { Doubts, givenUp, PROBES } from './doubts.ts'
 import { afterCommit, commitErrorOf, isGivenUp, storeErrorOf } from './failures.ts'
@@ -28,10 +28,6 @@ export interface Library<Tx extends object> {
   send(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer>
   /** Whether it is a handle inside a transaction; undefined when there is no telling. */
   inTransaction(handle: object): boolean | undefined
-  /** Whether its driver takes several statements at once, and sends them in the order in which it got them. */
-  queues?(tx: Tx): boolean
-  /** It keeps statements waiting for each other, and its rollback does not wait for them. */
-  readonly rollbackOvertakes?: boolean
   /** A handle that `run` did not give: nothing is known of what was sent with it, so the database must be asked. */
   isUnseen?(tx: Tx): boolean
   /** From now on that is known. */
@@ -56,22 +52,14 @@ export interface Library<Tx extends object> {
   observe?(tx: Tx, ended: Ended): boolean
 }
 
-interface Line {
-  readonly last: Promise<unknown>
-  /** What the last of them leaves. */
-  readonly leaves: string
-}
-
 class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly library: string
   /** People nest transactions with their library as well, and what that undoes nobody tells us. */
   readonly savepointsUnseen = true
   readonly #library: Library<Tx>
   readonly #doubts: Doubts
-  /** Statements of ours on each handle that wait for each other: drivers of PostgreSQL want one at a time. */
-  readonly #lines = new WeakMap<object, Line>()
   readonly #depths = new WeakMap<object, number>()
-  /** The last question on each handle: one savepoint of it ends those after it. */
+  /** The last question about each: one savepoint of it ends those after it. */
   readonly #questions = new WeakMap<object, Promise<void>>()
   readonly observe?: (tx: Tx, ended: Ended) => boolean
   readonly flush?: (tx: Tx) => Promise<void>
@@ -128,27 +116,23 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     return native === undefined ? this.#savepoint(tx, fn) : (native.call(this.#library, tx, fn) as Promise<T>)
   }
 
+  /** Statements are sent at once, in front of whatever the application sends next. */
   executor(tx: Tx): SqlExecutor {
     this.#requireOpen(tx)
-    const line: StatementLine = {
-      behind: this.#lines.get(tx)?.leaves ?? null,
-      run: (statement) => this.#inLine(tx, statement),
-    }
+    const isDoubtful = this.#isDoubted(tx) || this.#library.isUnseen?.(tx) === true
     return {
       run: (sql, params) => this.#sendOpen(tx, sql, params),
-      ...(this.#library.queues?.(tx) === true ? {} : { line }),
-      ...(this.#library.rollbackOvertakes === true ? { rollbackOvertakes: true } : {}),
-      ...(this.#isDoubted(tx) || this.#library.isUnseen?.(tx) === true ? { ask: () => this.#ask(tx) } : {}),
+      ...(isDoubtful ? { ask: () => this.#ask(tx) } : {}),
     }
   }
 
   #ask(tx: Tx): Promise<void> {
-    const before = this.#questions.get(tx) ?? Promise.resolve()
+    // Of a handle that was not seen before the subject is known only with the first answer.
+    const subjects = [tx, this.#subjectOf(tx)]
+    const before = Promise.all(subjects.map((subject) => this.#questions.get(subject)))
     const answer = before.then(() => this.#requireWell(tx))
-    this.#questions.set(
-      tx,
-      answer.catch(() => undefined),
-    )
+    const over = answer.catch(() => undefined)
+    for (const subject of subjects) this.#questions.set(subject, over)
     return answer
   }
 
@@ -165,20 +149,6 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   #requireOpen(tx: Tx): void {
     if (this.inTransaction(tx) === false) throw notInTransaction(`This handle of ${this.library}`)
     if (hasFailed(this.#library.pgClient?.(tx))) throw givenUp()
-  }
-
-  /** Sent at once where nothing is in front of it, before the application can do anything else. */
-  #inLine(tx: Tx, { sql, params, leaves }: StatementInLine): Promise<Answer> {
-    const send = (): Promise<Answer> => this.#sendOpen(tx, sql, params)
-    const before = this.#lines.get(tx)?.last
-    const done = before === undefined ? send() : before.then(send)
-    const last = done
-      .catch(() => undefined)
-      .then(() => {
-        if (this.#lines.get(tx)?.last === last) this.#lines.delete(tx)
-      })
-    this.#lines.set(tx, { last, leaves })
-    return done
   }
 
   async #sendOpen(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer> {
@@ -236,11 +206,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
       )
     if (isGivenUp(error)) return givenUp(error)
     if (this.#library.saysEnded?.(error) !== true) return storeErrorOf(error, this.library)
-    return new TransactionError(
-      ERROR_CODES.transactionEnded,
-      'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
-      { cause: error },
-    )
+    return transactionOver(error)
   }
 
   async #savepoint<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {

@@ -5,7 +5,7 @@
  */
 import type { Draft } from '../define-event.ts'
 import { ERROR_CODES, OutboxError } from '../errors.ts'
-import type { Store } from '../spi/index.ts'
+import type { Mark, Store } from '../spi/index.ts'
 import { refuse } from './check-draft.ts'
 import type { EventSource } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
@@ -49,11 +49,12 @@ export class PublishAt<E> {
     // Waits only where there is something to wait for: nearly every publish comes here with neither.
     const checked = preparer.prepare(drafts, many)
     const waiting = ready()
-    const marking = isPromise(checked) && waiting === undefined ? this.#mark(place) : null
-    const prepared = isPromise(checked) ? await checked : checked
+    const isLate = isPromise(checked) || waiting !== undefined
+    const marking = isLate ? this.#mark(place, waiting !== undefined) : null
+    const prepared = isPromise(checked) ? await checked.catch(dropping(marking)) : checked
     if (waiting !== undefined) await waiting
     if (prepared.events.length === 0) return prepared.ids
-    const mark = marking === null ? null : await marking
+    const mark = marking === null ? null : ((await marking)?.id ?? null)
     if (place.scope === null) {
       const executor = place.transactions.executor(place.tx)
       const published = await stage.insert(executor, stage.plan(prepared, 'unobserved', NO_BUDGET, mark))
@@ -70,15 +71,18 @@ export class PublishAt<E> {
     return published.ids
   }
 
-  /** While a schema takes its time, the application may roll back in ways that nobody tells us of. */
-  #mark(place: AnyPlace<E>): Promise<string> | null {
+  /**
+   * While a schema or the store takes its time, the application may roll back in ways that nobody tells us of. Null where
+   * no mark can be left, because the store is not open yet.
+   */
+  #mark(place: AnyPlace<E>, isOpening: boolean): Promise<Mark | null> | null {
     const { store } = this.#parts
     const isSeen = place.scope !== null && place.transactions.savepointsUnseen !== true
     if (isSeen || store.mark === undefined) return null
     const mark = store.mark(place.transactions.executor(place.tx))
     // Heard of when the schema has answered; by then its rejection would have ended the process.
     mark.catch(() => undefined)
-    return mark
+    return isOpening ? mark.catch(() => null) : mark
   }
 
   publishSync(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): readonly string[] {
@@ -133,6 +137,17 @@ export class PublishAt<E> {
     )
   }
 }
+
+/** For a schema that refuses: there will be no insert that takes the mark away. */
+const dropping =
+  (marking: Promise<Mark | null> | null) =>
+  async (refusal: unknown): Promise<never> => {
+    await marking?.then(
+      (mark) => mark?.drop(),
+      () => undefined,
+    )
+    throw refusal
+  }
 
 const pull = async (sources: readonly EventSource[]): Promise<Draft[]> => {
   const drafts: Draft[] = []

@@ -36,7 +36,7 @@ export interface Store<Tx = unknown, E = unknown> {
    * For an insert that cannot follow at once: remembers the place in the transaction by something that a rollback,
    * to a savepoint or altogether, takes back. Absent where a transaction cannot be rolled back behind our back.
    */
-  mark?(executor: E): Promise<string>
+  mark?(executor: E): Promise<Mark>
 
   readonly lanes: LaneStore
   readonly queue: QueueStore
@@ -47,6 +47,13 @@ export interface Store<Tx = unknown, E = unknown> {
   readonly maintenance: Maintenance
   /** Where the database can carry a message from one process to others. */
   readonly wakeup?: Wakeup
+}
+
+export interface Mark {
+  /** For `InsertRequest.mark`; the insert takes it away. */
+  readonly id: string
+  /** When there will be no insert. */
+  drop(): Promise<void>
 }
 
 export interface StoreContext {

@@ -1,4 +1,5 @@
 /** The store on MySQL and MariaDB: every role. The SQL is in `statements/`. */
+import { randomUUID } from 'node:crypto'
 import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
 import { attachPlace, serverAddress } from '../../core/model/index.ts'
 import type {
@@ -7,6 +8,7 @@ import type {
   Inspection,
   LaneStore,
   Maintenance,
+  Mark,
   Operations,
   PartitionRequest,
   QueueStore,
@@ -18,7 +20,7 @@ import type {
 } from '../../core/spi/index.ts'
 import type { Tables } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
-import type { SqlExecutor, StatementLine } from '../sql/sql-executor.ts'
+import type { SqlExecutor } from '../sql/sql-executor.ts'
 import { undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { MysqlDatabase } from './database.ts'
 import { endsTransaction } from './errors.ts'
@@ -36,7 +38,7 @@ import type { InsertStep } from './statements/insert-step.ts'
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
-import { eventProof, lookStatement, markStep, stands, unmarkStatement } from './statements/marks.ts'
+import { lookStatement, markStep } from './statements/marks.ts'
 import * as operating from './statements/operate.ts'
 import * as reading from './statements/read.ts'
 import * as reconciling from './statements/reconcile.ts'
@@ -101,70 +103,35 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
 
   /** What can be sent at once is, before the application does anything else; the rest proves that it still may. */
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
-    const [first] = request.events
-    if (first === undefined) return { duplicates: new Map() }
     const lock = request.lockKeys ? inserting.lockStatement(this.#tables, request) : null
-    if (request.mark === undefined && lock === null && executor.ask === undefined) {
-      return await this.#insertInLine(executor, request, first.id)
-    }
-    const mark = request.mark ?? (await this.#leave(executor, first.id))
-    try {
-      await executor.ask?.()
+    const needsMark = lock !== null && executor.isGuarded !== true && request.mark === undefined
+    const mark = needsMark ? (await this.mark(executor)).id : request.mark
+    if (mark === undefined) {
       if (lock !== null) await executor.run(lock.sql, lock.params)
-      const result = await this.#insert(executor, request, { proof: mark, mark: null }, mark)
-      await this.#requireStanding(executor, mark)
-      return result
-    } finally {
-      await this.#unmark(executor, mark)
+      return await this.#insert(executor, request)
     }
-  }
-
-  mark(executor: SqlExecutor): Promise<string> {
-    return this.#leave(executor, this.#newId())
-  }
-
-  /** Its own event stands for it, or a mark where there may be no event because of an idempotency key. */
-  async #insertInLine(executor: SqlExecutor, request: InsertRequest, id: string): Promise<InsertResult> {
-    const line = lineOf(executor)
-    const proof = line?.behind ?? null
-    const hasKeys = request.events.some(({ idempotencyKey }) => idempotencyKey !== null)
-    const mark = line !== undefined && hasKeys ? id : null
     try {
-      const leaves = mark ?? eventProof(id)
-      const result = await this.#insert(executor, request, { proof, mark }, leaves)
-      if (proof !== null) await this.#requireStanding(executor, leaves)
+      if (lock !== null) await executor.run(lock.sql, lock.params)
+      const result = await this.#insert(executor, { ...request, mark })
+      const look = lookStatement(this.#tables, mark)
+      if ((await executor.run(look.sql, look.params))?.length === 0) throw undoneMeanwhile()
       return result
     } finally {
-      if (mark !== null) await this.#unmark(executor, mark)
+      await this.#undo(executor, [markStep(this.#tables, mark)])
     }
   }
 
-  async #leave(executor: SqlExecutor, mark: string): Promise<string> {
-    const behind = lineOf(executor)?.behind ?? null
-    const condition = behind === null ? null : stands(this.#tables, behind)
-    await this.#runSteps(executor, [markStep(this.#tables, mark, condition)], mark)
-    return mark
+  async mark(executor: SqlExecutor): Promise<Mark> {
+    const id = randomUUID()
+    const step = markStep(this.#tables, id)
+    await this.#runSteps(executor, [step])
+    return { id, drop: () => this.#undo(executor, [step]) }
   }
 
-  async #unmark(executor: SqlExecutor, mark: string): Promise<void> {
-    const { sql, params } = unmarkStatement(this.#tables, mark)
-    await executor.run(sql, params).catch(() => undefined)
-  }
-
-  async #requireStanding(executor: SqlExecutor, proof: string): Promise<void> {
-    const { sql, params } = lookStatement(this.#tables, proof)
-    if ((await executor.run(sql, params))?.length === 0) throw undoneMeanwhile()
-  }
-
-  async #insert(
-    executor: SqlExecutor,
-    request: InsertRequest,
-    place: { readonly proof: string | null; readonly mark: string | null },
-    leaves: string,
-  ): Promise<InsertResult> {
+  async #insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
     const t = this.#tables
-    const { steps, claim } = inserting.insertPlan(t, request, this.#newId, place)
-    const { written, expected } = await this.#runSteps(executor, steps, leaves)
+    const { steps, claim } = inserting.insertPlan(t, request, this.#newId)
+    const { written, expected } = await this.#runSteps(executor, steps)
     if (claim === null) return { duplicates: new Map() }
     if (written === expected) return inserting.ownDuplicates(request)
     const { sql, params } = inserting.winnersStatement(t, request)
@@ -175,19 +142,14 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   async #runSteps(
     executor: SqlExecutor,
     steps: readonly InsertStep[],
-    leaves: string,
   ): Promise<{ readonly written: number; readonly expected: number }> {
-    const line = lineOf(executor)
     const done: InsertStep[] = []
     let [written, expected] = [0, 0]
     for (const step of steps) {
       // Nothing but duplicates: there is nothing to deliver.
       if (step.events === 0 && expected > 0 && written === 0) continue
       try {
-        const isFirst = step === steps[0]
-        const answer = await (line !== undefined && isFirst
-          ? line.run({ sql: step.sql, params: step.params, leaves })
-          : executor.run(step.sql, step.params))
+        const answer = await executor.run(step.sql, step.params)
         if (step.events > 0) {
           expected += step.events
           written += Number(answer?.[0]?.affectedRows ?? Number.NaN)
@@ -198,8 +160,19 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
         else if (!endsTransaction((error as { cause?: unknown }).cause)) await this.#undo(executor, done)
         throw error
       }
+      if (done.length === 1) await this.#ask(executor, step)
     }
     return { written, expected }
+  }
+
+  /** After the first statement, which had to be sent at once, and before there is anything to deliver. */
+  async #ask(executor: SqlExecutor, sent: InsertStep): Promise<void> {
+    try {
+      await executor.ask?.()
+    } catch (error) {
+      await this.#removeStored([sent])
+      throw error
+    }
   }
 
   /**
@@ -219,10 +192,6 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     }
   }
 }
-
-/** Where nothing overtakes what was sent, there is no need to wait for each other. */
-const lineOf = (executor: SqlExecutor): StatementLine | undefined =>
-  executor.rollbackOvertakes === true ? executor.line : undefined
 
 const isNoTransaction = (error: unknown): boolean =>
   error instanceof OutboxError && error.code === ERROR_CODES.noTransaction

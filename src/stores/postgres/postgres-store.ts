@@ -8,6 +8,7 @@ import type {
   Inspection,
   LaneStore,
   Maintenance,
+  Mark,
   Operations,
   PartitionRequest,
   QueueStore,
@@ -19,7 +20,7 @@ import type {
   Wakeup,
 } from '../../core/spi/index.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
-import type { SqlExecutor, SqlRow, StatementInLine } from '../sql/sql-executor.ts'
+import type { SqlExecutor } from '../sql/sql-executor.ts'
 import { undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { PostgresDatabase } from './database.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
@@ -116,43 +117,35 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
     return this.#database.close()
   }
 
-  insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
+  /** What can be sent at once is, before the application does anything else; the rest proves that it still may. */
+  async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
     const keys = request.lockKeys ? keysOf(request) : []
-    const behind = request.mark ?? executor.line?.behind ?? null
-    // What can be sent at once is, before the application does anything else; the rest proves that it still may.
-    if (keys.length > 0) {
-      return this.#after(executor, lockStatement(this.#tables, keys, newMark(), behind), request)
+    let mark = request.mark ?? null
+    if (mark === null && executor.isGuarded !== true && (keys.length > 0 || executor.ask !== undefined)) {
+      mark = newMark()
+      const { sql, params } = keys.length > 0 ? lockStatement(this.#tables, keys, mark) : markStatement(mark)
+      await executor.run(sql, params)
+    } else if (keys.length > 0) {
+      const { sql, params } = lockStatement(this.#tables, keys, null)
+      await executor.run(sql, params)
     }
-    if (executor.ask !== undefined && request.mark === undefined) {
-      return this.#after(executor, markStatement(this.#tables, newMark(), behind), request)
-    }
-    return this.#insert(executor, request, behind)
-  }
-
-  async mark(executor: SqlExecutor): Promise<string> {
-    const statement = markStatement(this.#tables, newMark(), executor.line?.behind ?? null)
-    await send(executor, statement)
-    return statement.leaves
-  }
-
-  async #after(executor: SqlExecutor, first: StatementInLine, request: InsertRequest): Promise<InsertResult> {
-    await send(executor, first)
-    return await this.#insert(executor, request, first.leaves)
-  }
-
-  async #insert(executor: SqlExecutor, request: InsertRequest, proof: string | null): Promise<InsertResult> {
-    const statement = insertStatement(this.#tables, request, newMark, proof)
+    const statement = insertStatement(this.#tables, request, mark)
     if (statement === null) return { duplicates: new Map() }
-    const answers = [await send(executor, statement)]
+    const answers = [await executor.run(statement.sql, statement.params)]
     if (isGone(answers[0])) throw undoneMeanwhile()
     const winners = winnersStatement(this.#tables, answers[0])
-    if (winners !== null) answers.push(await send(executor, { ...winners, leaves: statement.leaves }))
+    if (winners !== null) answers.push(await executor.run(winners.sql, winners.params))
     return insertResult(request, answers)
   }
-}
 
-const send = (executor: SqlExecutor, statement: StatementInLine): Promise<readonly SqlRow[] | undefined> =>
-  executor.line?.run(statement) ?? executor.run(statement.sql, statement.params)
+  async mark(executor: SqlExecutor): Promise<Mark> {
+    const id = newMark()
+    const { sql, params } = markStatement(id)
+    await executor.run(sql, params)
+    // It ends with the transaction.
+    return { id, drop: async () => undefined }
+  }
+}
 
 /** Not an id of the outbox's: it ends with the transaction. */
 const newMark = (): string => randomUUID()

@@ -4,7 +4,7 @@
  */
 import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
-import type { SqlExecutor, SqlRow, SqlValue, StatementLine } from '../sql/sql-executor.ts'
+import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
 import {
   checkScope,
   commitRefused,
@@ -31,8 +31,6 @@ interface Known {
 /** Statements of ours that wait for each other: a connection takes one at a time. Null: none is on its way. */
 interface Line {
   last: Promise<void> | null
-  /** What the last of them leaves. */
-  leaves: string | null
 }
 
 /** A connection with a transaction on it. */
@@ -66,8 +64,6 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
   readonly #database: TransactionHome
   /** Our own handles; an application's client is not among them. */
   readonly #known = new WeakMap<object, Known>()
-  /** Of clients that the application passed in itself. */
-  readonly #lines = new WeakMap<object, Line>()
 
   constructor(database: TransactionHome) {
     this.#database = database
@@ -128,9 +124,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const connection = this.#foreign(tx)
     const guard = (): void => this.#checkForeign(connection)
     guard()
-    const line = this.#lines.get(tx) ?? { last: null, leaves: null }
-    this.#lines.set(tx, line)
-    return this.#executorOn(connection, line, guard, null)
+    return this.#executorOn(connection, null, guard, null)
   }
 
   inTransaction(tx: Tx): boolean | undefined {
@@ -141,8 +135,16 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     return status === undefined ? undefined : status === 'T' || status === 'E'
   }
 
-  /** Publishes of one transaction may run at once; what they send goes one after another. */
-  #executorOn(connection: PostgresConnection, line: Line, guard: () => void, open: Open | null): SqlExecutor {
+  /**
+   * In a transaction of ours statements go one after another, as the driver wants it, and its end waits for them. Of
+   * another nobody knows when it ends, so they are sent at once, in front of whatever the application sends next.
+   */
+  #executorOn(
+    connection: PostgresConnection,
+    line: Line | null,
+    guard: () => void,
+    open: Open | null,
+  ): SqlExecutor {
     const send = async (sql: string, params: readonly SqlValue[]): Promise<readonly SqlRow[]> => {
       guard()
       this.#database.options.onStatement?.(sql)
@@ -159,25 +161,19 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
         throw storeErrorOf(error, this.#database.place)
       }
     }
-    const run = (sql: string, params: readonly SqlValue[]): Promise<readonly SqlRow[]> => {
-      const sent = line.last === null ? send(sql, params) : line.last.then(() => send(sql, params))
-      const over = (): void => {
-        if (line.last === last) line.last = null
-      }
-      const last = sent.then(over, over)
-      line.last = last
-      return sent
-    }
-    // In a transaction of ours nothing is rolled back without our knowing.
-    if (open !== null) return { run }
-    const inLine: StatementLine = {
-      behind: line.last === null ? null : line.leaves,
-      run: ({ sql, params, leaves }) => {
-        line.leaves = leaves
-        return run(sql, params)
+    if (line === null) return { run: send }
+    return {
+      isGuarded: true,
+      run: (sql, params) => {
+        const sent = line.last === null ? send(sql, params) : line.last.then(() => send(sql, params))
+        const over = (): void => {
+          if (line.last === last) line.last = null
+        }
+        const last = sent.then(over, over)
+        line.last = last
+        return sent
       },
     }
-    return { run, line: inLine }
   }
 
   /** If this fails the connection is broken, and the whole transaction with it. */
@@ -199,7 +195,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     }
     const open: Open = {
       connection,
-      line: { last: null, leaves: null },
+      line: { last: null },
       broken: false,
       // Without a listener a connection that breaks between two statements would end the process.
       onError: () => {

@@ -13,13 +13,15 @@ export interface Scope {
 
 export const newScope = (): Scope => ({ ended: false, child: null })
 
+export const transactionOver = (cause?: unknown): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.transactionEnded,
+    'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
+    cause === undefined ? {} : { cause },
+  )
+
 export const checkScope = (scope: Scope): void => {
-  if (scope.ended) {
-    throw new TransactionError(
-      ERROR_CODES.transactionEnded,
-      'This transaction is over. Use the handle only inside the function that got it, and await everything there.',
-    )
-  }
+  if (scope.ended) throw transactionOver()
   if (scope.child !== null) {
     throw new TransactionError(
       ERROR_CODES.conflict,

@@ -9,6 +9,7 @@ import type {
   Inspection,
   LaneStore,
   Maintenance,
+  Mark,
   Operations,
   QueueStore,
   Registry,
@@ -103,21 +104,25 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     const { mark } = request
     if (mark === undefined) return await this.#insert(executor, request)
     const look = lookStatement(this.#tables, mark)
-    const unmark = unmarkStatement(this.#tables, mark)
     try {
       const result = await this.#insert(executor, request)
       if ((await executor.run(look.sql, look.params))?.length === 0) throw undoneMeanwhile()
       return result
     } finally {
-      await executor.run(unmark.sql, unmark.params).catch(() => undefined)
+      await this.#unmark(executor, mark)
     }
   }
 
-  async mark(executor: SqlExecutor): Promise<string> {
-    const mark = randomUUID()
-    const { sql, params } = markStatement(this.#tables, mark)
+  async mark(executor: SqlExecutor): Promise<Mark> {
+    const id = randomUUID()
+    const { sql, params } = markStatement(this.#tables, id)
     await executor.run(sql, params)
-    return mark
+    return { id, drop: () => this.#unmark(executor, id) }
+  }
+
+  async #unmark(executor: SqlExecutor, mark: string): Promise<void> {
+    const { sql, params } = unmarkStatement(this.#tables, mark)
+    await executor.run(sql, params).catch(() => undefined)
   }
 
   async #insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {

@@ -14,7 +14,7 @@ import type { Tables } from '../../sql/identifiers.ts'
 import type { SqlRow, SqlStatement, SqlValue } from '../../sql/sql-executor.ts'
 import { deliveryStep } from './insert-deliveries.ts'
 import { checkedTime, type InsertStep, isOurs } from './insert-step.ts'
-import { type Condition, markKey, rowsIf, stands } from './marks.ts'
+import { type Condition, markStands, rowsIf } from './marks.ts'
 import { KEY, NOW, one } from './sql-text.ts'
 
 /** One packet: escaped or as digits it is at most twice as large. */
@@ -48,16 +48,16 @@ const eventStep = (
   t: Tables,
   events: readonly NewEvent[],
   claim: string | null,
-  proof: Condition | null = null,
+  mark: Condition | null = null,
 ): InsertStep => {
   const rows = events.map((event) => {
-    const conditions = proof === null ? [] : [proof]
+    const conditions = mark === null ? [] : [mark]
     if (claim !== null && event.idempotencyKey !== null) {
       conditions.push({ text: isOurs(t), params: [event.type, event.idempotencyKey, claim] })
     }
     return { values: EVENT_VALUES, conditions, params: eventParams(event) }
   })
-  const isPlain = claim === null && proof === null
+  const isPlain = claim === null && mark === null
   const source = isPlain ? `VALUES ${events.map(() => `(${EVENT_VALUES})`).join(', ')}` : rowsIf(rows)
   return {
     ...one(
@@ -103,26 +103,29 @@ const firstByKey = (events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> 
   return first
 }
 
-type Key = Pick<NewEvent, 'id' | 'type' | 'idempotencyKey'>
-
 /**
  * The first writer of a key keeps it; a second one waits for the first one's end, and changes nothing. Sorted, so
  * that two transactions with the same keys wait for each other rather than for ever.
  */
-const dedupStep = (t: Tables, keys: readonly Key[], claim: string, proof: Condition | null): InsertStep => {
+const dedupStep = (
+  t: Tables,
+  events: readonly NewEvent[],
+  claim: string,
+  mark: Condition | null,
+): InsertStep => {
   const values = `?, ?, UNHEX(?), UNHEX(?), ${NOW}`
   const source =
-    proof === null
-      ? `VALUES ${keys.map(() => `(${values})`).join(', ')}`
-      : rowsIf(keys.map(() => ({ values, conditions: [proof] })))
-  const params = keys.flatMap(({ type, idempotencyKey, id }) => [
+    mark === null
+      ? `VALUES ${events.map(() => `(${values})`).join(', ')}`
+      : rowsIf(events.map(() => ({ values, conditions: [mark] })))
+  const params = events.flatMap(({ type, idempotencyKey, id }) => [
     type,
     idempotencyKey,
     uuidToHex(id),
     claim,
-    ...(proof?.params ?? []),
+    ...(mark?.params ?? []),
   ])
-  const places = keys.map(() => '(?, ?)').join(', ')
+  const keys = events.map(() => '(?, ?)').join(', ')
   return {
     ...one(
       `INSERT INTO ${t.dedup} (type, idempotency_key, event_id, claim, created_at) ${source}
@@ -130,8 +133,8 @@ ON DUPLICATE KEY UPDATE event_id = ${t.dedup}.event_id`,
       params,
     ),
     events: 0,
-    undo: one(`DELETE FROM ${t.dedup} WHERE (type, idempotency_key) IN (${places}) AND claim = UNHEX(?)`, [
-      ...keys.flatMap(({ type, idempotencyKey }) => [type, idempotencyKey]),
+    undo: one(`DELETE FROM ${t.dedup} WHERE (type, idempotency_key) IN (${keys}) AND claim = UNHEX(?)`, [
+      ...events.flatMap(({ type, idempotencyKey }) => [type, idempotencyKey]),
       claim,
     ]),
   }
@@ -182,19 +185,11 @@ export interface InsertPlan {
   readonly claim: string | null
 }
 
-/**
- * `newClaim` is asked once per call. With a `proof` nothing is written unless that stands. The `mark` is left with the
- * idempotency keys, without which there is no need for one: then an event is written.
- */
-export const insertPlan = (
-  t: Tables,
-  request: InsertRequest,
-  newClaim: () => string,
-  { proof, mark }: { readonly proof: string | null; readonly mark: string | null },
-): InsertPlan => {
+/** `newClaim` is asked once per call. With a mark nothing is written unless that stands. */
+export const insertPlan = (t: Tables, request: InsertRequest, newClaim: () => string): InsertPlan => {
   const first = firstByKey(request.events)
   const claim = first.size === 0 ? null : uuidToHex(newClaim())
-  const condition = proof === null ? null : stands(t, proof)
+  const mark = request.mark === undefined ? null : markStands(t, request.mark)
   const candidates = request.events.filter(
     (event) =>
       event.idempotencyKey === null || first.get(identityOf(event.type, event.idempotencyKey)) === event,
@@ -202,12 +197,10 @@ export const insertPlan = (
   const eventOf = new Map(candidates.map((event) => [event.id, event]))
   const steps: InsertStep[] = []
   if (claim !== null) {
-    const sorted: Key[] = [...first.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, event]) => event)
-    const keys = mark === null ? sorted : [markKey(mark), ...sorted]
-    for (const chunk of chunks(keys, () => 1)) steps.push(dedupStep(t, chunk, claim, condition))
+    const sorted = [...first.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, event]) => event)
+    for (const chunk of chunks(sorted, () => 1)) steps.push(dedupStep(t, chunk, claim, mark))
   }
-  for (const chunk of chunks(candidates, ({ size }) => size))
-    steps.push(eventStep(t, chunk, claim, condition))
+  for (const chunk of chunks(candidates, ({ size }) => size)) steps.push(eventStep(t, chunk, claim, mark))
   const deliveries = request.deliveries.filter(({ eventId }) => eventOf.has(eventId))
   for (const chunk of chunks(deliveries, () => 1))
     steps.push(deliveryStep(t, chunk, request.hotLeaseMs, eventOf, claim))

@@ -9,38 +9,17 @@ import type { SqlStatement, SqlValue } from '../../sql/sql-executor.ts'
 import type { InsertStep } from './insert-step.ts'
 import { NOW, one } from './sql-text.ts'
 
-const OF_MARK = "type = '' AND idempotency_key = ?"
-
-/** The mark as one of the idempotency keys of an insert. */
-export const markKey = (
-  mark: string,
-): { readonly id: string; readonly type: string; readonly idempotencyKey: string } => ({
-  id: mark,
-  type: '',
-  idempotencyKey: mark,
-})
+const THIS = "type = '' AND idempotency_key = ?"
 
 export interface Condition {
   readonly text: string
   readonly params: readonly SqlValue[]
 }
 
-const OF_EVENT = 'event '
-
-/** Where an event is sure to be written, it proves as much as a mark. */
-export const eventProof = (eventId: string): string => `${OF_EVENT}${eventId}`
-
-/**
- * Only the row that must be there is looked for. What is read to write something is locked, and looking for a row that
- * is not there would lock out everybody who inserts one.
- */
-export const stands = (t: Tables, proof: string): Condition =>
-  proof.startsWith(OF_EVENT)
-    ? {
-        text: `EXISTS (SELECT 1 FROM ${t.events} WHERE id = UNHEX(?))`,
-        params: [uuidToHex(proof.slice(OF_EVENT.length))],
-      }
-    : { text: `EXISTS (SELECT 1 FROM ${t.dedup} WHERE ${OF_MARK})`, params: [proof] }
+export const markStands = (t: Tables, mark: string): Condition => ({
+  text: `EXISTS (SELECT 1 FROM ${t.dedup} WHERE ${THIS})`,
+  params: [mark],
+})
 
 /** Rows that are written only under conditions. */
 export const rowsIf = (
@@ -53,26 +32,15 @@ export const rowsIf = (
     })
     .join('\nUNION ALL ')
 
-export const unmarkStatement = (t: Tables, mark: string): SqlStatement =>
-  one(`DELETE FROM ${t.dedup} WHERE ${OF_MARK}`, [mark])
+export const markStep = (t: Tables, mark: string): InsertStep => ({
+  ...one(
+    `INSERT INTO ${t.dedup} (type, idempotency_key, event_id, claim, created_at) VALUES ('', ?, UNHEX(?), UNHEX(?), ${NOW})`,
+    [mark, uuidToHex(mark), uuidToHex(mark)],
+  ),
+  events: 0,
+  undo: one(`DELETE FROM ${t.dedup} WHERE ${THIS}`, [mark]),
+})
 
-export const markStep = (t: Tables, mark: string, behind: Condition | null): InsertStep => {
-  const values = `'', ?, UNHEX(?), UNHEX(?), ${NOW}`
-  const rows = rowsIf([{ values, conditions: behind === null ? [] : [behind] }])
-  return {
-    ...one(`INSERT INTO ${t.dedup} (type, idempotency_key, event_id, claim, created_at)\n${rows}`, [
-      mark,
-      uuidToHex(mark),
-      uuidToHex(mark),
-      ...(behind?.params ?? []),
-    ]),
-    events: 0,
-    undo: unmarkStatement(t, mark),
-  }
-}
-
-/** One row while the proof stands. */
-export const lookStatement = (t: Tables, proof: string): SqlStatement => {
-  const { text, params } = stands(t, proof)
-  return one(`SELECT 1 AS stands FROM (SELECT 1) AS x WHERE ${text}`, params)
-}
+/** One row while the mark stands. */
+export const lookStatement = (t: Tables, mark: string): SqlStatement =>
+  one(`SELECT 1 AS stands FROM ${t.dedup} WHERE ${THIS}`, [mark])

@@ -5,9 +5,9 @@
  */
 import { Buffer } from 'node:buffer'
 import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
-import type { SqlRow, SqlStatement, StatementInLine } from '../../sql/sql-executor.ts'
+import type { SqlRow, SqlStatement } from '../../sql/sql-executor.ts'
 import type { PostgresTables } from '../tables.ts'
-import { leaveLast, stands } from './marks.ts'
+import { dropMark, markStands } from './marks.ts'
 import { fromMs, MS, sqlText } from './sql-text.ts'
 
 export const EVENT_COLUMNS =
@@ -23,11 +23,11 @@ const DELIVERY_COLUMNS =
 const CLOCK = 't AS MATERIALIZED (SELECT clock_timestamp() AS now, pg_current_xact_id() AS xid)'
 const AT = 't.now'
 
-/** The clock of a statement that writes nothing unless its proof stands. */
-const clockIf = (t: PostgresTables, proof: string): string =>
-  `t AS MATERIALIZED (SELECT clock_timestamp() AS now, pg_current_xact_id() AS xid WHERE ${stands(t, proof)})`
+/** The clock of a statement that writes nothing unless its mark stands. */
+const clockIf = (mark: string): string =>
+  `t AS MATERIALIZED (SELECT clock_timestamp() AS now, pg_current_xact_id() AS xid, ${dropMark(mark)} AS dropped WHERE ${markStands(mark)})`
 
-/** One row of nothing says that the proof does not stand. */
+/** One row of nothing says that the mark does not stand. */
 const GONE =
   'SELECT NULL::text AS type, NULL::text AS idempotency_key, NULL::text AS winner WHERE NOT EXISTS (SELECT 1 FROM t)'
 
@@ -71,7 +71,7 @@ FROM t CROSS JOIN json_to_recordset($2::text::json) AS d(${DELIVERY_RECORD}) JOI
 const INSERT = sqlText((t) => `WITH ${CLOCK}, ${eventsInserted(t)}\n${deliveriesInserted(t)}`)
 
 const INSERT_IF = sqlText(
-  (t) => `WITH ${clockIf(t, '$4')}, ${eventsInserted(t)}, d AS (\n${deliveriesInserted(t)}\n)\n${GONE}`,
+  (t) => `WITH ${clockIf('$4')}, ${eventsInserted(t)}, d AS (\n${deliveriesInserted(t)}\n)\n${GONE}`,
 )
 
 /**
@@ -119,12 +119,9 @@ SELECT k.ty AS type, k.ik AS idempotency_key,
   (SELECT f.event_id::text FROM ${t.dedup} AS f WHERE f.type = k.ty AND f.idempotency_key = k.ik) AS winner
 FROM t CROSS JOIN k WHERE NOT EXISTS (SELECT 1 FROM won WHERE won.type = k.ty AND won.idempotency_key = k.ik)`
 
-/** It may write nothing, and then only a mark tells who comes next that it still stands. */
-const marking = (clock: string): string => clock.replace(' AS xid', ` AS xid, ${leaveLast('$5')} AS mark`)
+const INSERT_ONCE = sqlText((t) => insertOnce(t, CLOCK))
 
-const INSERT_ONCE = sqlText((t) => insertOnce(t, marking(CLOCK)))
-
-const INSERT_ONCE_IF = sqlText((t) => `${insertOnce(t, marking(clockIf(t, '$6')))}\nUNION ALL ${GONE}`)
+const INSERT_ONCE_IF = sqlText((t) => `${insertOnce(t, clockIf('$5'))}\nUNION ALL ${GONE}`)
 
 const WINNERS = sqlText(
   (t) => `SELECT f.type, f.idempotency_key, f.event_id::text AS winner
@@ -226,22 +223,21 @@ const firstByKey = (events: readonly NewEvent[]): ReadonlyMap<string, NewEvent> 
   return first
 }
 
-/** Statements that look for a proof have it as their last parameter. */
-const proven = (
+/** Statements that look for a mark have it as their last parameter. */
+const marked = (
   tables: PostgresTables,
   [plain, looking]: readonly [(t: PostgresTables) => string, (t: PostgresTables) => string],
   params: readonly string[],
-  proof: string | null,
+  mark: string | null,
 ): SqlStatement =>
-  proof === null ? { sql: plain(tables), params } : { sql: looking(tables), params: [...params, proof] }
+  mark === null ? { sql: plain(tables), params } : { sql: looking(tables), params: [...params, mark] }
 
-/** `mark` is new for every call. With a `proof` nothing is written unless that stands. */
+/** With a `mark` nothing is written unless that stands. */
 export const insertStatement = (
   tables: PostgresTables,
   request: InsertRequest,
-  mark: () => string,
-  proof: string | null,
-): StatementInLine | null => {
+  mark: string | null,
+): SqlStatement | null => {
   const { events, deliveries } = request
   const [event] = events
   const [delivery] = deliveries
@@ -251,9 +247,9 @@ export const insertStatement = (
   if (first.size === 0) {
     const isOne =
       delivery !== undefined && events.length === 1 && deliveries.length === 1 && isPlain(event, delivery)
-    if (isOne && proof === null) return { ...oneStatement(tables, event, delivery, lease), leaves: event.id }
+    if (isOne && mark === null) return oneStatement(tables, event, delivery, lease)
     const rows = [JSON.stringify(events.map(eventRecord)), JSON.stringify(deliveries.map(deliveryRecord))]
-    return { ...proven(tables, [INSERT, INSERT_IF], [...rows, lease], proof), leaves: event.id }
+    return marked(tables, [INSERT, INSERT_IF], [...rows, lease], mark)
   }
   const candidates = events.filter(
     (one) => one.idempotencyKey === null || first.get(identityOf(one.type, one.idempotencyKey)) === one,
@@ -264,10 +260,9 @@ export const insertStatement = (
     ik: idempotencyKey,
   }))
   const rows = deliveriesOf(request, candidates).map(deliveryRecord)
-  const leaves = mark()
   const lists = [candidates.map(eventRecord), rows].map((list) => JSON.stringify(list))
-  const params = [...lists, lease, JSON.stringify(keys), leaves]
-  return { ...proven(tables, [INSERT_ONCE, INSERT_ONCE_IF], params, proof), leaves }
+  const params = [...lists, lease, JSON.stringify(keys)]
+  return marked(tables, [INSERT_ONCE, INSERT_ONCE_IF], params, mark)
 }
 
 export const isGone = (answer: readonly SqlRow[] | undefined): boolean =>
