@@ -129,7 +129,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   #ask(tx: Tx): Promise<void> {
     // Of a handle that was not seen before the subject is known only with the first answer.
     const subjects = [tx, this.#subjectOf(tx)]
-    const before = Promise.all(subjects.map((subject) => this.#questions.get(subject)))
+    const before = Promise.all(subjects.map((subject) => this.#questions.get(subject) ?? Promise.resolve()))
     const answer = before.then(() => this.#requireWell(tx))
     const over = answer.catch(() => undefined)
     for (const subject of subjects) this.#questions.set(subject, over)

@@ -142,6 +142,21 @@ export const lateTopic: ClientTopic = {
       await t.expectOnly(1, 5)
     },
 
+    'behind a statement of the application is not stored either': async (t) => {
+      const nest = t.harness.ownNested?.bind(t.harness)
+      const all: Promise<unknown>[] = []
+      const fail = async (tx: unknown): Promise<void> => {
+        const here = [t.harness.write(tx, 1), t.publish(tx, 'e1'), t.publish(tx, 'e2')]
+        all.push(...here)
+        await Promise.all([...here, Promise.reject(BUSINESS)])
+      }
+      await assert.rejects(t.harness.own(fail), isBusiness)
+      if (nest !== undefined) await t.harness.own((tx) => assert.rejects(async () => await nest(tx, fail)))
+      if (t.harness.keepsLateStatements !== true) await Promise.allSettled(all)
+      await t.settled()
+      assert.deepEqual(t.types, [])
+    },
+
     'however many there are': async (t) => {
       const numbers = Array.from({ length: 30 }, (_, n) => n + 1)
       const nest = t.harness.ownNested?.bind(t.harness)
