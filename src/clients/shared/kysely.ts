@@ -13,7 +13,6 @@ export interface KyselyConnection {
 }
 
 export interface KyselyExecutor {
-  readonly adapter: { readonly supportsReturning: boolean }
   provideConnection<T>(consumer: (connection: KyselyConnection) => Promise<T>): Promise<T>
 }
 

@@ -120,7 +120,8 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
     if (known !== undefined) {
       const guard = (): void => checkScope(known.scope)
       guard()
-      return this.#executorOn(known.scope.open, guard, this.#database.options.queryTimeoutMs)
+      const { queryTimeoutMs } = this.#database.options
+      return { isGuarded: true, ...this.#executorOn(known.scope.open, guard, queryTimeoutMs) }
     }
     if (!isConnection(tx)) {
       throw new TransactionError(
