@@ -90,12 +90,15 @@ export const knexTransactions = <Tx extends KnexTransaction>(
     name: 'knex',
     doubts,
     saysEnded,
+    isUnseen: (tx) => !connections.has(tx),
     join,
     run: (fn) => knex.transaction(watched(fn)),
     nested: async (tx, fn) => handleOf(tx).transaction((inner) => watched(fn)(inner as unknown as Tx)),
     async send(tx, sql, params) {
       const text = withQuestionMarks(sql, params)
-      return rowsOf(await handleOf(tx).raw(text.sql, text.params))
+      const answer = rowsOf(await handleOf(tx).raw(text.sql, text.params))
+      await join(tx)
+      return answer
     },
     pgClient: (tx) => connections.get(tx),
     inTransaction: (handle) => isHandle(handle) && handle.isTransaction === true && !handle.isCompleted(),

@@ -156,8 +156,13 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
         }
         done.push(step)
       } catch (error) {
-        if (isNoTransaction(error)) await this.#removeStored([...done, step])
-        else if (!endsTransaction((error as { cause?: unknown }).cause)) await this.#undo(executor, done)
+        if (isNoTransaction(error)) {
+          await this.#removeStored([...done, step])
+          // Where a statement had failed before, it is told why.
+          await executor.ask?.()
+        } else if (!endsTransaction((error as { cause?: unknown }).cause)) {
+          await this.#undo(executor, done)
+        }
         throw error
       }
       if (done.length === 1) await this.#ask(executor, step)

@@ -51,5 +51,5 @@ export const openDrizzle = async (database: TestDatabase): Promise<OpenLibrary<T
 
 export const openDrizzleOnPostgresJs = async ({ url }: TestDatabase): Promise<OpenLibrary<Tx>> => {
   const client = postgres(url, { max: 6, onnotice: () => undefined })
-  return library(onPostgresJs(client), () => client.end({ timeout: 0 }))
+  return { ...library(onPostgresJs(client), () => client.end({ timeout: 0 })), keepsLateStatements: true }
 }
