@@ -61,6 +61,22 @@ const isBusiness = (error: unknown): boolean => error === BUSINESS
 
 const nestingOf = (t: ClientFixture) => t.need('ownNested', 'the library has no nested transactions')
 
+/** The outer transaction goes on, and keeps what is its own. */
+const failNested = async (
+  t: ClientFixture,
+  outer: (fn: (tx: unknown) => Promise<void>) => Promise<unknown>,
+): Promise<void> => {
+  const nest = nestingOf(t)
+  const all: Promise<unknown>[] = []
+  await outer(async (tx) => {
+    await t.both(tx, 1)
+    await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all, onceAndPlain(t))))
+    await Promise.allSettled(all)
+    await t.both(tx, 5)
+  })
+  await t.expectOnly(1, 5)
+}
+
 /** What a publish that waits must not do: be stored after what it belongs to was rolled back. */
 export const lateTopic: ClientTopic = {
   title: 'a publish that is still on its way',
@@ -118,29 +134,10 @@ export const lateTopic: ClientTopic = {
       await t.expectOnly()
     },
 
-    'when something beside it fails in a nested one of the library is not stored': async (t) => {
-      const nest = nestingOf(t)
-      const all: Promise<unknown>[] = []
-      await t.harness.own(async (tx) => {
-        await t.both(tx, 1)
-        await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all, onceAndPlain(t))))
-        await Promise.allSettled(all)
-        await t.both(tx, 5)
-      })
-      await t.expectOnly(1, 5)
-    },
+    'when something beside it fails in a nested one of the library is not stored': (t) =>
+      failNested(t, (fn) => t.harness.own(fn)),
 
-    'nor in one inside of outbox.transaction': async (t) => {
-      const nest = nestingOf(t)
-      const all: Promise<unknown>[] = []
-      await t.outbox.transaction(async (tx) => {
-        await t.both(tx, 1)
-        await assert.rejects(nest(tx, (inner) => failBeside(t, inner, [2, 3, 4], all, onceAndPlain(t))))
-        await Promise.allSettled(all)
-        await t.both(tx, 5)
-      })
-      await t.expectOnly(1, 5)
-    },
+    'nor in one inside of outbox.transaction': (t) => failNested(t, (fn) => t.outbox.transaction(fn)),
 
     'behind a statement of the application is not stored either': async (t) => {
       const nest = t.harness.ownNested?.bind(t.harness)
