@@ -1,5 +1,6 @@
 /** One command's work on services that are processes of this machine. It exists only while the lock is held, but for installing. */
 import { rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { serviceOf, splitName, withLabel } from './catalogue.ts'
@@ -7,6 +8,7 @@ import { lastLines, launch, readSince, sizeOf } from './command.ts'
 import { createHome } from './data.ts'
 import { durable, type Report } from './engine.ts'
 import { account } from './folder.ts'
+import { withLock } from './lock.ts'
 import { allFree, choosePort, isFree } from './ports.ts'
 import { isAlive, killTree, type ProcessRecord, recordOf, stopTree } from './processes.ts'
 import { type Service, ServicesError, type Site } from './service.ts'
@@ -15,7 +17,7 @@ import { readState, type ServiceState, type State, writeState } from './state.ts
 const READY_WITHIN_MS = 120_000
 const POLL_MS = 50
 /** Somebody may take a port between our look and the server's. */
-const PORT_ATTEMPTS = 3
+const PORT_ATTEMPTS = 10
 
 export const runningProcess = (state: ServiceState | undefined): ProcessRecord | null =>
   state?.process && isAlive(state.process) ? state.process : null
@@ -29,6 +31,13 @@ const untilReady = async (service: Service, port: number, record: ProcessRecord)
   }
   return false
 }
+
+/**
+ * Copies of this project on one machine prefer the same ports. Who starts on one does so alone until its server is
+ * ready, so that what answers there is its own.
+ */
+const lockOfPort = (port: number): string =>
+  join(tmpdir(), `posthaste-port-${process.getuid?.() ?? 0}-${port}.lock`)
 
 const lineAbout = (name: string, text: string): string => `${name.padEnd(15)} ${text}`
 
@@ -144,8 +153,12 @@ export class Session {
       const port = await this.#choosePort(service)
       const log = join(this.#folder, name, 'server.log')
       const logged = sizeOf(log)
-      if (await this.#start(service, port, log)) return port
-      // It ended; if somebody listens on its port now, that is why.
+      const started = await withLock(
+        lockOfPort(port),
+        async () => (await allFree(port, service.ports ?? 1)) && (await this.#start(service, port, log)),
+      )
+      if (started) return port
+      // It ended, or did not start: if somebody listens on its port now, that is why.
       if (attempt < PORT_ATTEMPTS && !(await isFree(port))) continue
       const lines = lastLines(readSince(log, logged)) || '(nothing)'
       throw new ServicesError(`did not get ready. Its last words, in ${log}:\n${lines}`)
