@@ -1,13 +1,19 @@
 /** What single libraries do that the suite of all clients does not ask about. */
 import { drizzle } from 'drizzle-orm/sql-js'
+import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { drizzleTransactions } from '../../src/clients/drizzle.ts'
 import { mikroOrmTransactions } from '../../src/clients/mikro-orm.ts'
+import { pgTransactions } from '../../src/clients/pg.ts'
 import { sequelizeTransactions } from '../../src/clients/sequelize.ts'
-import type { Draft } from '../../src/index.ts'
+import { createOutbox, type Draft, defineEvent } from '../../src/index.ts'
+import { postgresStore } from '../../src/stores/postgres/index.ts'
+import { deferred, until } from '../publish/fixture.ts'
 import { openDatabase, type TestDatabase } from './databases.ts'
 import { openKnex } from './libraries/knex.ts'
+import { openKysely } from './libraries/kysely.ts'
 import { mikroOrmOn } from './libraries/mikro-orm.ts'
+import { openPg } from './libraries/pg.ts'
 import { openPostgresJs } from './libraries/postgres-js.ts'
 import { sequelizeOn } from './libraries/sequelize.ts'
 import { open, openOutbox } from './outbox-on.ts'
@@ -96,6 +102,73 @@ describe('Knex', () => {
     await new Promise(setImmediate)
     expect(warnings).not.toContain('MaxListenersExceededWarning')
   })
+})
+
+describe('Kysely', () => {
+  it('sends ROLLBACK past what waits: an idempotency key is not used up by it, not even for a moment', async () => {
+    const { outbox, library, stored } = await open('mariadb', openKysely)
+    const late: Promise<unknown>[] = []
+    for (let n = 0; n < 20; n++) {
+      const once = { ...event, idempotencyKey: `k${n}` }
+      const failing = library.own(async (tx) => {
+        const slow = library.exec(tx, 'SELECT SLEEP(0.01)')
+        late.push(outbox.publish(tx, once))
+        await Promise.all([slow, late.at(-1), Promise.reject(new Error('business'))])
+      })
+      await expect(failing).rejects.toThrow('business')
+      await library.own(async (tx) => void (await outbox.publish(tx, once)))
+    }
+    await Promise.allSettled(late)
+    expect(await stored()).toBe(20)
+  })
+})
+
+describe('node-postgres', () => {
+  const refusing = (after: Promise<void>): Draft => {
+    const validate = async () => {
+      await after
+      return { issues: [{ message: 'no' }] }
+    }
+    return defineEvent('a', { schema: { '~standard': { version: 1, vendor: 'test', validate } } })(1)
+  }
+
+  // What nobody hears of ends a process, and fails this run.
+  it('with a transaction that has failed: a schema that refuses afterwards is not heard of a second time', async () => {
+    const { outbox, library } = await open('postgres', openPg)
+    await library.own(async (tx) => {
+      await library.exec(tx, 'SELECT nothing').catch(() => undefined)
+      // The error comes before the word that the transaction has failed.
+      await until(() => tx.getTransactionStatus() === 'E')
+      const { promise, resolve } = deferred()
+      const publish = outbox.publish(tx, refusing(promise))
+      await expect(publish).rejects.toMatchObject({ code: 'POSTHASTE_NO_TRANSACTION' })
+      resolve()
+      await new Promise(setImmediate)
+    })
+  })
+
+  it.each(['first', 'last'])(
+    'with a store that cannot be opened, and a schema that refuses %s',
+    async (when) => {
+      const { library, database } = await open('postgres', openPg)
+      const store = postgresStore({ connectionString: 'postgres://nobody@127.0.0.1:1/none' })
+      const away = createOutbox({
+        store,
+        transactions: pgTransactions(new pg.Pool({ connectionString: database.url })),
+      })
+      onTestFinished(() => away.close())
+      const opened = away.start().catch(() => undefined)
+      await library.own(async (tx) => {
+        const publish = away.publish(
+          tx,
+          refusing(when === 'first' ? Promise.resolve() : opened.then(() => undefined)),
+        )
+        await expect(publish).rejects.toBeDefined()
+        await opened
+        await new Promise(setImmediate)
+      })
+    },
+  )
 })
 
 describe('Drizzle', () => {

@@ -122,7 +122,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     const isDoubtful = this.#isDoubted(tx) || this.#library.isUnseen?.(tx) === true
     return {
       run: (sql, params) => this.#sendOpen(tx, sql, params),
-      ...(isDoubtful ? { ask: () => this.#ask(tx) } : {}),
+      ...(isDoubtful ? { isDoubtful, ask: () => this.#ask(tx) } : {}),
     }
   }
 

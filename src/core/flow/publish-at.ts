@@ -9,7 +9,7 @@ import type { Mark, Store } from '../spi/index.ts'
 import { refuse } from './check-draft.ts'
 import type { EventSource } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
-import { MAX_EVENTS_PER_CALL, type Preparer } from './prepare.ts'
+import { MAX_EVENTS_PER_CALL, type PreparedEvents, type Preparer } from './prepare.ts'
 import type { Budget, PublishStage } from './publish.ts'
 import type { SameDatabase } from './same-database.ts'
 import type { AnyPlace, Place } from './scopes.ts'
@@ -45,16 +45,42 @@ export class PublishAt<E> {
   }
 
   async publish(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): Promise<readonly string[]> {
-    const { stage, intake, preparer, ready, sameDatabase } = this.#parts
+    const { preparer, ready } = this.#parts
     // Waits only where there is something to wait for: nearly every publish comes here with neither.
     const checked = preparer.prepare(drafts, many)
     const waiting = ready()
-    const isLate = isPromise(checked) || waiting !== undefined
-    const marking = isLate ? this.#mark(place, waiting !== undefined) : null
-    const prepared = isPromise(checked) ? await checked.catch(dropping(marking)) : checked
-    if (waiting !== undefined) await waiting
+    if (isPromise(checked) || waiting !== undefined) return await this.#publishLate(place, checked, waiting)
+    return await this.#insert(place, checked, null)
+  }
+
+  async #publishLate(
+    place: AnyPlace<E>,
+    checked: PreparedEvents | Promise<PreparedEvents>,
+    waiting: Promise<void> | void,
+  ): Promise<readonly string[]> {
+    // Each is heard of in its turn, and not at all when one before it fails: a rejection in between would end the process.
+    for (const step of [checked, waiting]) void Promise.resolve(step).catch(() => undefined)
+    const marking = this.#mark(place, waiting !== undefined)
+    let prepared: PreparedEvents
+    try {
+      prepared = await checked
+      await waiting
+    } catch (error) {
+      await drop(marking)
+      throw error
+    }
+    if (prepared.events.length > 0) return await this.#insert(place, prepared, (await marking)?.id ?? null)
+    await drop(marking)
+    return prepared.ids
+  }
+
+  async #insert(
+    place: AnyPlace<E>,
+    prepared: PreparedEvents,
+    mark: string | null,
+  ): Promise<readonly string[]> {
+    const { stage, intake, sameDatabase } = this.#parts
     if (prepared.events.length === 0) return prepared.ids
-    const mark = marking === null ? null : ((await marking)?.id ?? null)
     if (place.scope === null) {
       const executor = place.transactions.executor(place.tx)
       const published = await stage.insert(executor, stage.plan(prepared, 'unobserved', NO_BUDGET, mark))
@@ -138,16 +164,11 @@ export class PublishAt<E> {
   }
 }
 
-/** For a schema that refuses: there will be no insert that takes the mark away. */
-const dropping =
-  (marking: Promise<Mark | null> | null) =>
-  async (refusal: unknown): Promise<never> => {
-    await marking?.then(
-      (mark) => mark?.drop(),
-      () => undefined,
-    )
-    throw refusal
-  }
+/** There will be no insert that takes the mark away. */
+const drop = async (marking: Promise<Mark | null> | null): Promise<void> => {
+  const mark = await marking?.catch(() => null)
+  await mark?.drop()
+}
 
 const pull = async (sources: readonly EventSource[]): Promise<Draft[]> => {
   const drafts: Draft[] = []

@@ -104,8 +104,11 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   /** What can be sent at once is, before the application does anything else; the rest proves that it still may. */
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
     const lock = request.lockKeys ? inserting.lockStatement(this.#tables, request) : null
-    const needsMark = lock !== null && executor.isGuarded !== true && request.mark === undefined
-    const mark = needsMark ? (await this.mark(executor)).id : request.mark
+    const isUnsafe =
+      (lock !== null && executor.isGuarded !== true) ||
+      // A key that is stored on its own, if only for a moment, would make another try believe that it is a duplicate.
+      (executor.isDoubtful === true && request.events.some(({ idempotencyKey }) => idempotencyKey !== null))
+    const mark = isUnsafe && request.mark === undefined ? (await this.mark(executor)).id : request.mark
     if (mark === undefined) {
       if (lock !== null) await executor.run(lock.sql, lock.params)
       return await this.#insert(executor, request)

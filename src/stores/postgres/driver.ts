@@ -29,6 +29,8 @@ export interface PostgresConnection {
   release?(destroy?: boolean): void
   /** `I` idle, `T` in a transaction, `E` in one that failed; since pg 8.21. */
   getTransactionStatus?(): string | null
+  /** False while a statement is on its way. */
+  readonly readyForQuery?: boolean
   /** As the server, or a pooler in its place, said when the connection was made. */
   readonly processID?: number | null
 }

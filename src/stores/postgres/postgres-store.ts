@@ -121,7 +121,7 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
     const keys = request.lockKeys ? keysOf(request) : []
     let mark = request.mark ?? null
-    if (mark === null && executor.isGuarded !== true && (keys.length > 0 || executor.ask !== undefined)) {
+    if (mark === null && executor.isGuarded !== true && (keys.length > 0 || executor.isDoubtful === true)) {
       mark = newMark()
       const { sql, params } = keys.length > 0 ? lockStatement(this.#tables, keys, mark) : markStatement(mark)
       await executor.run(sql, params)

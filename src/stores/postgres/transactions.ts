@@ -124,7 +124,9 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const connection = this.#foreign(tx)
     const guard = (): void => this.#checkForeign(connection)
     guard()
-    return this.#executorOn(connection, null, guard, null)
+    // What is on its way may be a ROLLBACK, and the status is that of before.
+    const isDoubtful = connection.readyForQuery === false
+    return { ...this.#executorOn(connection, null, guard, null), isDoubtful }
   }
 
   inTransaction(tx: Tx): boolean | undefined {

@@ -22,6 +22,8 @@ export interface SqlExecutor {
   runSync?(sql: string, params: readonly SqlValue[]): readonly SqlRow[] | undefined
   /** Nothing is rolled back while a statement of ours is on its way, and no savepoint without our knowing. */
   readonly isGuarded?: boolean
-  /** Present when a statement of the transaction has failed, so that it may be over: asks, and rejects when it is. */
+  /** The transaction may be over: one of its statements has failed, or is still on its way. */
+  readonly isDoubtful?: boolean
+  /** Of a doubtful one: asks, and rejects when it is over. */
   ask?(): Promise<void>
 }

@@ -33,7 +33,7 @@ import * as claims from './statements/claim.ts'
 import * as cleaning from './statements/cleanup.ts'
 import * as extending from './statements/extend.ts'
 import * as holding from './statements/hold.ts'
-import { insertResult, insertStatements, undoStatements } from './statements/insert.ts'
+import { insertResult, insertStatements, overtakenStatements, undoStatements } from './statements/insert.ts'
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
@@ -136,7 +136,10 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
       if (answers.length > 0) await this.#undo(executor, statements)
       throw error
     }
-    return insertResult(request, answers)
+    const result = insertResult(request, answers)
+    for (const { sql, params } of overtakenStatements(this.#tables, result, answers))
+      await executor.run(sql, params)
+    return result
   }
 
   insertSync(executor: SqlExecutor, request: InsertRequest): InsertResult {

@@ -11,6 +11,7 @@ import { Inapplicable, type SuiteTopic } from './run-suite.ts'
 export interface Said {
   readonly type: string
   readonly payload: unknown
+  readonly id?: string
   readonly key?: string
   readonly idempotencyKey?: string
   readonly contentType?: string

@@ -69,11 +69,14 @@ const eventStep = (
   }
 }
 
-/** An event that was there before has our id and not our claim. */
+/**
+ * An event that was there before has our id and not our claim, or has deliveries: ours are gone when this runs. It may
+ * be that of another try, with the same id, which was stored meanwhile.
+ */
 const eventUndo = (t: Tables, events: readonly NewEvent[], claim: string | null): SqlStatement => {
   const parts = events.map(({ id, type, idempotencyKey }) =>
     claim === null || idempotencyKey === null
-      ? { text: 'id = UNHEX(?)', params: [uuidToHex(id)] }
+      ? { text: `(id = UNHEX(?) AND ${isUndelivered(t)})`, params: [uuidToHex(id)] }
       : { text: `(id = UNHEX(?) AND ${isOurs(t)})`, params: [uuidToHex(id), type, idempotencyKey, claim] },
   )
   return one(
@@ -81,6 +84,15 @@ const eventUndo = (t: Tables, events: readonly NewEvent[], claim: string | null)
     parts.flatMap(({ params }) => params),
   )
 }
+
+/** Locks, because its snapshot may be older than the commit that the row of the event was waited for. */
+const isUndelivered = (t: Tables): string =>
+  [t.deliveries, t.finished]
+    .map(
+      (table) =>
+        `NOT EXISTS (SELECT 1 FROM ${table} AS d WHERE d.event_id = ${t.events}.id LOCK IN SHARE MODE)`,
+    )
+    .join(' AND ')
 
 /** The statement that writes one event outside a publish, for an operator's edit. */
 export const eventStatement = (t: Tables, event: NewEvent): SqlStatement => {

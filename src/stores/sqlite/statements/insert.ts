@@ -129,6 +129,14 @@ const UNDO_DELIVERIES = sqlText((t) => `DELETE FROM ${t.deliveries} WHERE event_
 
 const UNDO_EVENTS = sqlText((t) => `DELETE FROM ${t.events} WHERE id IN ${writtenEvents(t)}`)
 
+const TAKE_BACK_DELIVERIES = sqlText(
+  (t) => `DELETE FROM ${t.deliveries} WHERE event_id IN (SELECT unhex(value) FROM json_each(?))`,
+)
+
+const TAKE_BACK_EVENTS = sqlText(
+  (t) => `DELETE FROM ${t.events} WHERE id IN (SELECT unhex(value) FROM json_each(?))`,
+)
+
 const hexOf = (data: Uint8Array): string =>
   Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex')
 
@@ -231,6 +239,23 @@ export const undoStatements = (tables: Tables, [events]: readonly SqlStatement[]
   events === undefined
     ? []
     : [UNDO_DELIVERIES, UNDO_EVENTS].map((text) => ({ sql: text(tables), params: events.params.slice(0, 1) }))
+
+/**
+ * Of two publishes of one transaction with a new key both may have written before the first of them had the key: an
+ * asynchronous client sends their statements in turns. The second takes back what it wrote.
+ */
+export const overtakenStatements = (
+  tables: Tables,
+  { duplicates }: InsertResult,
+  [written]: readonly (readonly SqlRow[] | undefined)[],
+): readonly SqlStatement[] => {
+  if (duplicates.size === 0 || written === undefined) return []
+  const losers = new Set([...duplicates.keys()].map((id) => uuidToHex(id).toLowerCase()))
+  const ids = written.map((row) => String(row.written)).filter((id) => losers.has(id))
+  if (ids.length === 0) return []
+  const params = [JSON.stringify(ids)]
+  return [TAKE_BACK_DELIVERIES, TAKE_BACK_EVENTS].map((text) => ({ sql: text(tables), params }))
+}
 
 const NO_DUPLICATES: InsertResult = { duplicates: new Map() }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { type Draft, defineEvent } from '../../../core/define-event.ts'
 import { createOutbox } from '../../../core/outbox.ts'
 import type { Store } from '../../../core/spi/index.ts'
@@ -214,6 +215,60 @@ export const lateTopic: ClientTopic = {
         await publish
         await t.harness.write(tx, 2)
       })
+      await t.expectOnly(1, 2)
+    },
+
+    'called while the transaction is rolled back is not stored': async (t) => {
+      t.needs(t.harness.keepsLateStatements !== true, 'the library sends it behind the rollback')
+      const late: Promise<unknown>[] = []
+      for (let n = 1; n <= 5; n++) {
+        const fail = async (tx: unknown): Promise<void> => {
+          const steps = async (): Promise<void> => {
+            await t.harness.write(tx, n)
+            await t.publish(tx, `e${n}`)
+            await t.publish(tx, `f${n}`, { idempotencyKey: `k${n}` })
+          }
+          late.push(steps())
+          await Promise.all([late.at(-1), Promise.reject(BUSINESS)])
+        }
+        await assert.rejects(t.harness.own(fail), isBusiness)
+      }
+      await Promise.allSettled(late)
+      await t.settled()
+      assert.deepEqual(t.types, [])
+    },
+
+    'does not take back what another try has stored': async (t) => {
+      const late: Promise<unknown>[] = []
+      const numbers = Array.from({ length: 20 }, (_, n) => n)
+      for (const n of numbers) {
+        const said = n % 2 === 0 ? { id: randomUUID() } : { idempotencyKey: `k${n}` }
+        const fail = async (tx: unknown): Promise<void> => {
+          const here = [t.harness.write(tx, n), t.publish(tx, `e${n}`, said)]
+          late.push(...here)
+          await Promise.all([...here, Promise.reject(BUSINESS)])
+        }
+        await assert.rejects(t.harness.own(fail), isBusiness)
+        await t.harness.own(async (tx) => {
+          await t.harness.write(tx, n)
+          await t.publish(tx, `e${n}`, said)
+        })
+      }
+      if (t.harness.keepsLateStatements !== true) await Promise.allSettled(late)
+      await t.settled()
+      assert.deepEqual(t.types.sort(), numbers.map((n) => `e${n}`).sort())
+    },
+
+    'beside others with the same new key is stored once': async (t) => {
+      const ids = new Set<string>()
+      const thrice = async (tx: unknown, n: number): Promise<void> => {
+        await t.harness.write(tx, n)
+        const all = [1, 2, 3].map(() => t.publish(tx, `e${n}`, { idempotencyKey: 'new' }))
+        for (const id of await Promise.all(all)) ids.add(id)
+      }
+      await t.outbox.transaction((tx) => thrice(tx, 1))
+      await t.harness.own((tx) => thrice(tx, 2))
+      assert.equal(ids.size, 2)
       await t.expectOnly(1, 2)
     },
 
