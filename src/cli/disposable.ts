@@ -30,6 +30,11 @@ export const consentFlags = (burden: Burden): readonly Flag[] => [
   },
 ]
 
+/** A paragraph of the help. */
+export const WHICH_DATABASE =
+  'Without --url it is the database whose address the configuration or the environment says. An outbox that is made by code, as posthaste init writes it, ' +
+  'keeps its address to itself: name the database with --url then.'
+
 type Row = Readonly<Record<string, unknown>>
 
 export interface Sql {
