@@ -1,6 +1,6 @@
 /** Files that are missing, damaged, locked or not to be written; and what the schema looks like inside. */
 import { existsSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import Database from 'libsql'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
@@ -27,6 +27,19 @@ describe('a file', () => {
     expect(existsSync(folder.file)).toBe(false)
   })
 
+  it('is named in the log when it is made', async () => {
+    const said: unknown[] = []
+    const logger = { log: (...line: unknown[]) => void said.push(line) }
+    for (const _ of [1, 2]) {
+      const store = sqliteStore({ file: relative(process.cwd(), folder.file), driver: 'libsql' })
+      await store.open({ ...testContext(), logger })
+      await store.close()
+    }
+    expect(said).toEqual([
+      ['info', 'the SQLite database was not there and is made', { file: folder.file }],
+    ])
+  })
+
   it('in a folder that does not exist is refused with the folder’s name', async () => {
     const file = join(folder.path, 'nowhere', 'x.db')
     await expect(open(file)).rejects.toMatchObject({
@@ -36,7 +49,10 @@ describe('a file', () => {
   })
 
   it('that is a folder cannot be opened', async () => {
-    await expect(open(folder.path)).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+    await expect(open(folder.path)).rejects.toMatchObject({
+      code: 'POSTHASTE_STORE_UNAVAILABLE',
+      message: expect.stringContaining(`${folder.path} cannot be opened: it is a directory`),
+    })
   })
 
   it('that is no database is refused', async () => {

@@ -210,7 +210,11 @@ const watchStalls = ({ folder, slot }: Task): void => {
 
 const run = async (task: Task): Promise<void> => {
   const store = settling(await storeAt(task.place.url, task.place.place), task)
-  const outbox = openOutbox(task, store, task.destination === null ? {} : await publishingDestination(task.destination))
+  const outbox = openOutbox(
+    task,
+    store,
+    task.destination === null ? {} : await publishingDestination(task.destination),
+  )
   watchStalls(task)
   let isRunning = true
   const end = async (): Promise<void> => {
