@@ -1,5 +1,5 @@
 /** Files that are missing, damaged, locked or not to be written; and what the schema looks like inside. */
-import { existsSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, statSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import Database from 'libsql'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -35,9 +35,31 @@ describe('a file', () => {
       await store.open({ ...testContext(), logger })
       await store.close()
     }
-    expect(said).toEqual([
-      ['info', 'the SQLite database was not there and is made', { file: folder.file }],
-    ])
+    expect(said).toEqual([['info', 'the SQLite database was not there and is made', { file: folder.file }]])
+  })
+
+  it('is whole by itself once the store is closed', async () => {
+    const store = await open(folder.file)
+    await store.schema.migrate()
+    await publish(store)
+    expect(statSync(`${folder.file}-wal`).size).toBeGreaterThan(0)
+    await store.close()
+    const copy = join(folder.path, 'copy.db')
+    copyFileSync(folder.file, copy)
+    expect((await read(await open(copy))).fresh).toHaveLength(1)
+  })
+
+  it('is closed, too, while somebody else reads or writes it', async () => {
+    for (const begin of ['BEGIN; SELECT count(*) FROM outbox_events', 'BEGIN IMMEDIATE']) {
+      const store = await open(folder.file)
+      await store.schema.migrate()
+      await publish(store)
+      const other = new Database(folder.file)
+      other.exec(begin)
+      await store.close()
+      other.exec('ROLLBACK')
+      other.close()
+    }
   })
 
   it('in a folder that does not exist is refused with the folder’s name', async () => {

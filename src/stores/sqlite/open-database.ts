@@ -124,6 +124,19 @@ const connect = async (
   }
 }
 
+/**
+ * libsql keeps a file open until its statements are collected as garbage, so closing does not empty the log as it does with
+ * the others, and whoever copies the file alone would miss what is in it. Does what can be done at once; who else uses the file
+ * is not waited for.
+ */
+const emptyLog = (connection: SqliteConnection): void => {
+  try {
+    connection.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  } catch {
+    // Closing goes on: nothing is lost, what is in the log is read from there.
+  }
+}
+
 const openFile = async (
   context: StoreContext,
   file: string,
@@ -140,6 +153,8 @@ const openFile = async (
   const { mutex, dispose } = mutexOfPath(path)
   const opened: SqliteConnection[] = []
   const close = (): void => {
+    const [first] = opened
+    if (library.driver === 'libsql' && first !== undefined) emptyLog(first)
     for (const connection of opened) connection.close()
     dispose()
   }
