@@ -177,7 +177,10 @@ module = "./shop.mjs"`,
   })
 
   it('means the same SQLite file from every folder', async () => {
-    const folder = withFile('ops/posthaste.config.json', '{"outboxes":{"shop":{"url":"sqlite:data/shop.db"}}}')
+    const folder = withFile(
+      'ops/posthaste.config.json',
+      '{"outboxes":{"shop":{"url":"sqlite:data/shop.db"}}}',
+    )
     folder.write('ops/data/kept', '')
     const args = ['--config', 'ops/posthaste.config.json']
     const file = join(folder.path, 'ops/data/shop.db')
