@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { BUGS, type Bug, findBug, findScene, SCENES, type Scene } from './model/catalogue.ts'
 import { type Checked, type Checker, CheckerError, check, findChecker } from './model/checker.ts'
 import { ServicesError } from './services/service.ts'
+import { endWithReader } from './usage.ts'
 
 const HELP = `npm run model -- [options]
 
@@ -164,4 +165,5 @@ const main = async (): Promise<number> => {
   }
 }
 
+endWithReader()
 process.exitCode = await main()

@@ -43,6 +43,18 @@ export const choiceOption = <T extends string>(name: string, text: string, choic
   throw new UsageError(`--${name} must be one of ${choices.join(', ')}, not "${text}"`)
 }
 
+/** What a shell reports for a program that SIGPIPE ended. */
+const ENDED_WITH_READER = 141
+
+/** From here on a reader that leaves early, as `head` does, ends the process quietly; 0 would be a verdict. */
+export const endWithReader = (): void => {
+  const end = (error: NodeJS.ErrnoException): void => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit(ENDED_WITH_READER)
+  }
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', end)
+}
+
 /** The exit code: that of `run`, 0 after the help, 2 after wrong use. */
 export const runCommand = async <Spec extends OptionSpec & { readonly help: object }>(
   name: string,
@@ -50,6 +62,7 @@ export const runCommand = async <Spec extends OptionSpec & { readonly help: obje
   spec: Spec,
   run: (values: OptionValues<Spec>) => Promise<number>,
 ): Promise<number> => {
+  endWithReader()
   try {
     const values = parse(spec)
     if ((values as { readonly help?: unknown }).help !== true) return await run(values)

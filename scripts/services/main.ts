@@ -3,6 +3,7 @@
  * results to standard output, so that `eval "$(npm run -s services -- env)"` works.
  */
 import { parseArgs } from 'node:util'
+import { endWithReader } from '../usage.ts'
 import { serviceOf } from './catalogue.ts'
 import { chooseEngine } from './choose-engine.ts'
 import { type Engine, NAMES, type ServiceStatus } from './engine.ts'
@@ -113,4 +114,5 @@ const main = async (): Promise<void> => {
   }
 }
 
+endWithReader()
 await main()

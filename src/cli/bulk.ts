@@ -64,24 +64,31 @@ const namedDeliveries = async (
 }
 
 /** What is there in another state is no unknown id, and gets the exit code of what does not fit. */
+export const requireState = (
+  id: string,
+  deliveries: readonly DeliveryView[],
+  wanted: 'dead' | 'done',
+  only?: string,
+): readonly [string, ...string[]] => {
+  const meant = deliveries.filter(({ destination }) => (only ?? destination) === destination)
+  const [first, ...more] = meant.filter(({ status }) => status === wanted).map((delivery) => delivery.id)
+  if (first !== undefined) return [first, ...more]
+  const states = [...new Set(meant.map(({ status }) => status))].join(', ')
+  const at = only === undefined ? '' : ` for ${only}`
+  const state = states === '' ? `has no deliveries${at}` : `is not ${wanted} but ${states}${at}`
+  throw new OutboxError(
+    ERROR_CODES.conflict,
+    `${id} ${state}, and nothing was touched; posthaste why ${id} says more`,
+  )
+}
+
 export const chooseByIds = async (
   session: Session,
   wanted: 'dead' | 'done',
   only?: string,
 ): Promise<Choice> => {
   const { loaded, named } = await namedDeliveries(session)
-  const ids = named.flatMap(({ id, deliveries }) => {
-    const meant = deliveries.filter(({ destination }) => (only ?? destination) === destination)
-    const found = meant.filter(({ status }) => status === wanted).map((delivery) => delivery.id)
-    if (found.length > 0) return found
-    const states = [...new Set(meant.map(({ status }) => status))].join(', ')
-    const at = only === undefined ? '' : ` for ${only}`
-    const state = states === '' ? `has no deliveries${at}` : `is not ${wanted} but ${states}${at}`
-    throw new OutboxError(
-      ERROR_CODES.conflict,
-      `${id} ${state}, and nothing was touched; posthaste why ${id} says more`,
-    )
-  })
+  const ids = named.flatMap(({ id, deliveries }) => requireState(id, deliveries, wanted, only))
   return byIds(loaded, ids)
 }
 

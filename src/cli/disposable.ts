@@ -3,8 +3,8 @@
  * which are dropped at the end. For `prove` and `bench`; no other table is read or written.
  */
 import { randomBytes } from 'node:crypto'
-import { basename, resolve } from 'node:path'
-import { type StorePlace, storeAt } from '../config/url-outbox.ts'
+import { basename } from 'node:path'
+import { type StorePlace, settledAddress, sqliteFile, storeAt } from '../config/url-outbox.ts'
 import { ERROR_CODES } from '../core/errors.ts'
 import { createOutbox } from '../core/outbox.ts'
 import type { Store, Transactions } from '../core/spi/index.ts'
@@ -29,6 +29,11 @@ export const consentFlags = (burden: Burden): readonly Flag[] => [
     about: 'the name of the database, typed again; needed (the file’s name for SQLite)',
   },
 ]
+
+/** A paragraph of the help. */
+export const WHICH_DATABASE =
+  'Without --url it is the database whose address the configuration or the environment says. An outbox that is made by code, as posthaste init writes it, ' +
+  'keeps its address to itself: name the database with --url then.'
 
 type Row = Readonly<Record<string, unknown>>
 
@@ -86,11 +91,9 @@ const opened = async (store: Store): Promise<void> => {
   await outbox.schema.status()
 }
 
-const fileOf = (url: string): string => url.replace(/^(?:sqlite|file):(?:\/\/)?/i, '')
-
 const nameOfDatabase = async (store: Store, url: string): Promise<string> => {
   // Opening would make a file that is not there.
-  if (store.name === 'sqlite') return basename(fileOf(url))
+  if (store.name === 'sqlite') return basename(sqliteFile(url) ?? url)
   try {
     await opened(store)
     const question = store.name === 'mysql' ? 'DATABASE()' : 'current_database()'
@@ -174,7 +177,7 @@ const TRUTH_COLUMNS: Readonly<Record<DatabaseKind, string>> = {
 const placeOf = (kind: DatabaseKind, url: string, label: string): Place => {
   const name = `posthaste_${label}_${randomBytes(5).toString('hex')}`
   // A child may have another folder to start from.
-  const address = kind === 'sqlite' ? `sqlite:${resolve(fileOf(url))}` : url
+  const address = kind === 'sqlite' ? settledAddress(url, process.cwd()) : url
   if (kind === 'postgres')
     return { kind, url: address, place: { schema: name }, truth: `"${name}"."truth"`, name }
   const quote = kind === 'mysql' ? '`' : '"'

@@ -24,7 +24,10 @@ export const EXIT_MEANINGS: readonly (readonly [number, string])[] = [
   [EXIT.database, 'the database cannot be used: unreachable, refused, tables missing or too old'],
   [EXIT.notFound, 'there is no such event, delivery or destination'],
   [EXIT.conflict, 'it does not fit the state, such as editing or redriving what is not dead'],
-  [EXIT.interrupted, 'stopped by Ctrl-C, at a point where nothing is half done'],
+  [
+    EXIT.interrupted,
+    'stopped by Ctrl-C, at a point where nothing is half done; what runs until Ctrl-C ends with 0: worker without --once, status --watch, events tail',
+  ],
   [EXIT.pipe, 'whoever read the output left early'],
 ]
 

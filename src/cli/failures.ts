@@ -1,5 +1,6 @@
 /** What went wrong, in words and as an exit code. Nothing here ever shows a password. */
 
+import { onOneLine } from '../config/errors.ts'
 import { ERROR_CODES } from '../core/errors.ts'
 import { maskSecrets } from '../core/model/mask-secrets.ts'
 import { EXIT, EXIT_BY_CODE } from './exit-codes.ts'
@@ -38,7 +39,7 @@ const causeOf = (error: unknown): string => {
   // Errors for several addresses have no text of their own.
   const inner = cause instanceof AggregateError ? (cause.errors[0] as Error | undefined) : cause
   const said = inner?.message || (inner as { readonly code?: string } | undefined)?.code || ''
-  const [text = ''] = said.split('\nRequire stack:')
+  const text = onOneLine(said)
   const known = (error as Error).message
   return text === '' || known.includes(text) || known.includes(maskSecrets(text)) ? '' : ` (${text})`
 }

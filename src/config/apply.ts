@@ -108,9 +108,15 @@ export const resolvedSettings = (host: OutboxHost, said: readonly Said[]): reado
   const byKey = new Map(said.map((one) => [keyOf(one), one]))
   const given = host.given as unknown as Readonly<Record<string, unknown>>
   const options = host.options as unknown as Readonly<Record<string, unknown>>
+  const served = host.served().map((destination) => destination.name)
+  // Their defaults follow from what is declared.
+  const follows: Readonly<Record<string, unknown>> = {
+    serve: served,
+    maintain: host.options.maintain ?? served.length > 0,
+  }
   const plain = SETTINGS.filter(({ scope }) => scope === 'outbox').map(({ name }) => ({
     key: name,
-    value: name === 'serve' ? host.served().map((destination) => destination.name) : options[name],
+    value: follows[name] ?? options[name],
     origin: byKey.get(name)?.origin ?? (given[name] === undefined ? DEFAULT : CODE),
   }))
   const each = host.declared().flatMap((destination) =>

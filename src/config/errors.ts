@@ -23,3 +23,9 @@ export class ConfigError extends OutboxError {
 export const refuseValue = (key: string, value: unknown, allowed: string, where: string): never => {
   throw new ConfigError(`${key} must be ${allowed}, not ${shownWithKind(value)} (${where})`, { key, value })
 }
+
+/** What another library says, on one line: tsx has a line for every mistake, and Node lists who asked for a module that is missing. */
+export const onOneLine = (message: string): string => {
+  const [about = ''] = message.split('\nRequire stack:')
+  return about.trim().replaceAll(/\s*\n\s*/g, ' ')
+}

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { extname, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { ConfigError } from './errors.ts'
+import { ConfigError, onOneLine } from './errors.ts'
 
 const EXTENSIONS = ['ts', 'mts', 'js', 'mjs', 'cjs', 'json', 'toml']
 const NAMES = EXTENSIONS.map((extension) => `posthaste.config.${extension}`)
@@ -38,9 +38,7 @@ const load = async (path: string): Promise<unknown> => await import(pathToFileUR
 
 const fail = (path: string, error: unknown): never => {
   const { message, code } = error as { readonly message?: string; readonly code?: string }
-  const said = message ?? String(error)
-  // Node lists on further lines who asked for a module that is missing.
-  const [first = ''] = said.split('\nRequire stack:')
+  const first = onOneLine(message ?? String(error))
   const reason = code === undefined || first.includes(code) ? first : `${code}: ${first}`
   throw new ConfigError(
     `${path} could not be loaded: ${reason}${placeOf(error, path) || mistakeIn(error, path)}`,

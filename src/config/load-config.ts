@@ -18,7 +18,7 @@ import {
   saidOfWorker,
   unknownVariables,
 } from './settings.ts'
-import { outboxAt, type StorePlace } from './url-outbox.ts'
+import { outboxAt, type StorePlace, settledAddress } from './url-outbox.ts'
 
 export interface LoadOptions extends StorePlace {
   /** Where relative paths begin. Default the working directory. */
@@ -141,7 +141,9 @@ const checkRoot = (root: unknown, where: string): Section => {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 
 interface Surroundings {
+  /** Where the file lies; without one, the same as `start`. */
   readonly folder: string
+  readonly start: string
   readonly where: string
   readonly options: LoadOptions
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -150,15 +152,21 @@ interface Surroundings {
 
 type Address = { readonly value: string; readonly from: string } | null
 
-const addressOf = (section: Section, key: string, { options, environment, where }: Surroundings): Address => {
-  if (options.url !== undefined) return { value: options.url, from: '--url' }
+/** Paths of a file begin where it lies, those of a flag or a variable where the process is. */
+const addressOf = (
+  section: Section,
+  key: string,
+  { options, environment, where, folder, start }: Surroundings,
+): Address => {
+  if (options.url !== undefined) return { value: settledAddress(options.url, start), from: '--url' }
   if (section.url !== undefined) {
     if (typeof section.url !== 'string' || section.url === '')
       refuseValue(`${key}.url`, typeof section.url, 'the address of a database', where)
-    return { value: section.url as string, from: where }
+    return { value: settledAddress(section.url as string, folder), from: where }
   }
   const variable = URL_VARIABLES.find((name) => (environment[name] ?? '') !== '')
-  return variable === undefined ? null : { value: environment[variable] as string, from: variable }
+  if (variable === undefined) return null
+  return { value: settledAddress(environment[variable] as string, start), from: variable }
 }
 
 const fromModule = async (
@@ -331,7 +339,7 @@ export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfi
   if (entries.length === 0)
     throw new ConfigError(`outboxes is empty; name at least one (${where})`, { key: 'outboxes' })
   const worker = checkBounds(workerSettings)
-  const around = { folder: file === null ? start : dirname(file), where, options, environment, worker }
+  const around = { folder: file === null ? start : dirname(file), start, where, options, environment, worker }
   const outboxes: LoadedOutbox[] = []
   for (const entry of entries) outboxes.push(await loadOutbox(entry, around, common, onTop))
   return {

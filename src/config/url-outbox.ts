@@ -1,4 +1,5 @@
 /** An outbox from an address alone: for looking and operating, because destinations and listeners are code. */
+import { resolve } from 'node:path'
 import type { InvalidOptionError } from '../core/errors.ts'
 import { createOutbox } from '../core/outbox.ts'
 import type { Outbox } from '../core/outbox-api.ts'
@@ -13,6 +14,18 @@ export interface StorePlace {
 }
 
 const ADDRESS = 'the address of the database'
+
+/** Path of the file, where the address is one of SQLite. */
+export const sqliteFile = (url: string): string | null => {
+  const path = url.replace(/^(?:sqlite|file):(?:\/\/)?/i, '')
+  return path === url ? null : path
+}
+
+/** The same address from any folder: the path of a SQLite file begins in this one. */
+export const settledAddress = (url: string, folder: string): string => {
+  const path = sqliteFile(url)
+  return path === null || path === '' || path === ':memory:' ? url : `sqlite:${resolve(folder, path)}`
+}
 
 const said = (place: StorePlace): StorePlace =>
   Object.fromEntries(Object.entries(place).filter(([, value]) => value !== undefined))
@@ -43,7 +56,7 @@ export const storeAt = async (
       const { sqliteStore } = await import('../stores/sqlite/index.ts')
       const { layout, period, ...names } = others
       return sqliteStore({
-        file: url.replace(/^(?:sqlite|file):(?:\/\/)?/i, ''),
+        file: sqliteFile(url) ?? url,
         ...names,
         ...heard,
       }) as Store

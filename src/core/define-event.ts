@@ -78,7 +78,7 @@ interface CommonOptions<Payload> {
   /** Aggregate type of every event of this kind. */
   readonly aggregate?: Named
   readonly aggregateId?: (payload: Payload) => string | null
-  /** Order is kept per key and destination; null or no function: order does not matter. */
+  /** Order is kept per key and destination; null or no function: order does not matter. Undefined is refused. */
   readonly key?: (payload: Payload) => string | null
   readonly contentType?: string
   /** For listeners, when an event of an older version is delivered; one entry for each version below this one. */

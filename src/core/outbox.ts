@@ -202,7 +202,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       return
     }
     const { current, latest } = await store.schema.status()
-    if (current < latest) throw schemaBehind(store.name, current, latest)
+    if (current < latest) throw schemaBehind(store, current, latest)
   }
 
   /** Starting, stopping and closing take turns, so that none of them finds another one half done. */

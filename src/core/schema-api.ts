@@ -1,5 +1,6 @@
 import { ERROR_CODES, StoreError } from './errors.ts'
-import type { Schema } from './spi/index.ts'
+import { placeOf } from './model/store-place.ts'
+import type { Schema, Store } from './spi/index.ts'
 
 /** The schema must be reachable when it is behind, so it needs a connection and nothing more. */
 export const createSchemaApi = (schema: Schema, connect: () => Promise<void>): Schema => ({
@@ -8,13 +9,27 @@ export const createSchemaApi = (schema: Schema, connect: () => Promise<void>): S
   sql: () => schema.sql(),
 })
 
+/** Which ones are looked for, and where: the wrong database, schema or prefix looks the same as a missing migration. */
+const tablesOf = (store: Pick<Store, 'name' | 'schema'>): string => {
+  const [, table] = /CREATE TABLE (?:IF NOT EXISTS )?(\S*migrations["`])/.exec(store.schema.sql()) ?? []
+  const place = placeOf(store)
+  const where = [table === undefined ? '' : `such as ${table}`, place === null ? '' : `in ${place}`]
+    .filter((text) => text !== '')
+    .join(' ')
+  return where === '' ? store.name : `${store.name} (${where})`
+}
+
 /** The tables are missing or old; what is most likely to help comes first. */
-export const schemaBehind = (store: string, current: number, latest: number): StoreError => {
+export const schemaBehind = (
+  store: Pick<Store, 'name' | 'schema'>,
+  current: number,
+  latest: number,
+): StoreError => {
   const state = current === 0 ? 'do not exist yet' : `are at version ${current}, this release needs ${latest}`
   const own = `let your own tool migrate from version ${current} to ${latest} (docs/migrations.md)`
   return new StoreError(
     ERROR_CODES.schemaBehind,
-    `the outbox tables of ${store} ${state}: run posthaste migrate, or outbox.schema.migrate() once, or pass ` +
+    `the outbox tables of ${tablesOf(store)} ${state}: run posthaste migrate, or outbox.schema.migrate() once, or pass ` +
       `migrate: true to createOutbox; or apply the statements of posthaste migrate --sql yourself, or ${own}`,
     { current, latest },
   )

@@ -1,5 +1,5 @@
 /** Where settings come from, who wins, and what is refused before anything starts. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createFolder, createShop, type Ended, type Folder, SHOP } from './cli.ts'
@@ -29,11 +29,12 @@ describe('a configuration', { timeout: 120_000 }, () => {
     expect(ended.json.outboxes[0]).toMatchObject({
       name: 'shop',
       store: 'sqlite',
-      database: { url: 'shop.db', from: 'code (createOutbox)' },
+      database: { url: join(shop.path, 'shop.db'), from: 'code (createOutbox)' },
       processors: ['outbox-processor-shop-to-mailer', 'outbox-processor-shop-to-audit'],
     })
     expect(settingOf(ended, 'pollIntervalMs')).toEqual([1_000, 'default'])
     expect(settingOf(ended, 'retry.baseMs')).toEqual([200, 'default'])
+    expect(settingOf(ended, 'maintain')).toEqual([true, 'default'])
     const wrong = await shop.run(['config', '--set', 'nosuch=1'])
     expect(wrong).toMatchObject({ code: 3, stderr: expect.stringContaining('retry.maxAttempts') })
     expect(await shop.run(['config', '--set', 'pollInterval'])).toMatchObject({ code: 2 })
@@ -175,10 +176,30 @@ module = "./shop.mjs"`,
       expect(text).not.toContain('canary')
   })
 
+  it('means the same SQLite file from every folder', async () => {
+    const folder = withFile(
+      'ops/posthaste.config.json',
+      '{"outboxes":{"shop":{"url":"sqlite:data/shop.db"}}}',
+    )
+    folder.write('ops/data/kept', '')
+    const args = ['--config', 'ops/posthaste.config.json']
+    const file = join(folder.path, 'ops/data/shop.db')
+    const shown = await folder.run(['config', '--json', ...args])
+    expect(shown.json.outboxes[0].database.url).toBe(`sqlite:${file}`)
+    const missing = await folder.run(['status', ...args])
+    expect(missing).toMatchObject({ code: 4, stderr: expect.stringContaining(`there is no file ${file};`) })
+    expect(await folder.run(['migrate', ...args])).toMatchObject({ code: 0 })
+    expect(existsSync(file)).toBe(true)
+  })
+
   it('prefers OUTBOX_DB_URL to DATABASE_URL, and names variables that mean nothing', async () => {
     const env = { DATABASE_URL: 'sqlite:a.db', OUTBOX_DB_URL: 'sqlite:b.db', POSTHASTE_POL_INTERVAL: '1s' }
-    const { json } = await createFolder().run(['config', '--json'], { env })
-    expect(json.outboxes[0].database).toEqual({ url: 'sqlite:b.db', from: 'OUTBOX_DB_URL' })
+    const folder = createFolder()
+    const { json } = await folder.run(['config', '--json'], { env })
+    expect(json.outboxes[0].database).toEqual({
+      url: `sqlite:${join(folder.path, 'b.db')}`,
+      from: 'OUTBOX_DB_URL',
+    })
     expect(json.unknownVariables).toEqual(['POSTHASTE_POL_INTERVAL'])
     const worker = await (await createShop()).run(['worker', '--once'], { env })
     expect(worker).toMatchObject({ code: 0, stderr: expect.stringContaining('["POSTHASTE_POL_INTERVAL"]') })
@@ -271,6 +292,13 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     folder.write('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
     folder.write('more.mjs', 'export {')
     expect((await folder.run(['status'])).stderr).toContain('(in a file that it imports)')
+  })
+
+  it('tells a mistake in TypeScript on one line', async () => {
+    const folder = withFile('posthaste.config.ts', 'const a string = 1\nexport default {}')
+    const { stderr } = await folder.run(['status'])
+    expect(stderr).toMatch(/^posthaste: \S+config\.ts could not be loaded: .*Expected/)
+    expect(stderr).not.toContain('\\n')
   })
 
   it('is turned off by its subscription', async () => {

@@ -26,6 +26,13 @@ describe('a destination that goes', { timeout: 240_000 }, () => {
     expect((await shop.run(['doctor', '--json'])).json.findings).toContainEqual(
       expect.objectContaining({ check: 'destination served', level: 'error', remedy }),
     )
+    expect((await shop.run(['doctor', '--json'])).json.findings).toContainEqual(
+      expect.objectContaining({
+        check: 'backlog',
+        level: 'skipped',
+        text: expect.stringContaining('"mailer" is unserved'),
+      }),
+    )
     expect((await shop.run(['why', id])).stdout).toContain(`no worker is alive. What to do: ${remedy}`)
 
     expect(await shop.run(['retire', 'mailer'])).toMatchObject({ code: 2 })
@@ -110,5 +117,30 @@ describe('a destination whose owner has gone', { timeout: 240_000 }, () => {
     expect((await shop.run(['why', id])).stdout).toContain(
       `the lanes are those that ${gone.name} had when its lease ran out. A live worker takes them when it has watched that lease`,
     )
+  })
+})
+
+describe('a key behind its dead head', { timeout: 240_000 }, () => {
+  it('waits for an operator, not for a worker', async () => {
+    const shop = await createShop()
+    shop.write('shop.mjs', SHOP.replace("['order.*'] }", "['order.*'], deadHead: 'block' }"))
+    const [head = ''] = await shop.publish(1, 'ada')
+    const [behind = ''] = await shop.publish(1)
+    await shop.run(['worker', '--once', '--log-level', 'silent'])
+    const { json } = await shop.run(['why', behind, '--json'])
+    const mailer = json.deliveries.find((one: { destination: string }) => one.destination === 'mailer')
+    expect(mailer.status).toBe('held')
+    const dead = (await shop.run(['dead', 'list', '--each', '--json'])).json.deliveries
+    expect(dead).toMatchObject([{ eventId: head }])
+    expect(mailer.reasons.slice(0, 2)).toEqual([
+      expect.stringContaining('waits for the head of its key "k0"'),
+      expect.stringContaining(`posthaste dead redrive ${dead[0].id}; or correct it with dead edit`),
+    ])
+    const { findings } = (await shop.run(['doctor', '--json'])).json
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'worker alive', level: 'warning' }))
+    expect(findings).toContainEqual(expect.objectContaining({ check: 'destination served', level: 'ok' }))
+    const edit = await shop.run(['dead', 'edit', behind, '--payload', '{}'])
+    expect(edit).toMatchObject({ code: 6, stderr: expect.stringContaining(`${behind} is not dead but`) })
+    expect(edit.stderr).toContain(`posthaste why ${behind} says more`)
   })
 })

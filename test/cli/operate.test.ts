@@ -13,7 +13,9 @@ describe('the commands', { timeout: 240_000 }, () => {
     shop.write('shop.db', '')
     const behind = await shop.run(['status'])
     expect(behind.code).toBe(4)
-    expect(behind.stderr).toContain('do not exist yet: run posthaste migrate, or ')
+    expect(behind.stderr).toContain(
+      `the outbox tables of sqlite (such as "outbox_migrations" in ${join(shop.path, 'shop.db')}) do not exist yet: run posthaste migrate, or `,
+    )
     expect(await shop.run(['migrate', '--status'])).toMatchObject({ code: 1 })
     expect((await shop.run(['migrate', '--sql'])).stdout).toContain('CREATE TABLE "outbox_events"')
     expect((await shop.run(['migrate', '--dry-run'])).stdout).toContain('would apply 4 migrations')
@@ -310,7 +312,7 @@ describe('the commands', { timeout: 240_000 }, () => {
     for (const look of [...looks, `why ${UNKNOWN}`]) {
       const ended = await folder.run([...look.split(' '), '--url', 'sqlite:nosuch.db'])
       expect([look, ended.code]).toEqual([look, look === 'doctor' ? 1 : 4])
-      expect(ended.stdout + ended.stderr).toContain('there is no file nosuch.db')
+      expect(ended.stdout + ended.stderr).toContain(`there is no file ${join(folder.path, 'nosuch.db')}`)
     }
     const status = await folder.run(['migrate', '--status', '--url', 'sqlite:nosuch.db'])
     expect(status).toMatchObject({ code: 1, stdout: expect.stringContaining('at version 0 of') })

@@ -327,6 +327,18 @@ describe('[76] what cannot be stored is refused before any SQL, with its place',
     expect(error.cause).toMatchObject({ message: 'boom' })
   })
 
+  it('refuses a definition’s key that is undefined, and takes null for none', async () => {
+    const misspelt = defineEvent<'a', { order?: string }>('a', { key: ({ order }) => order as string })
+    const error = await refusal(misspelt({}))
+    expect(error).toMatchObject({
+      code: 'POSTHASTE_INVALID_EVENT',
+      path: 'key',
+      detail: { reason: 'undefined' },
+    })
+    expect((await publish(misspelt({}, { key: 'k' }))).event).toMatchObject({ key: 'k' })
+    expect((await publish(defineEvent('a', { key: () => null })({}))).event).toMatchObject({ key: null })
+  })
+
   it('leaves checks out that the user turned off', async () => {
     const strict = defineEvent('a', { schema: z.object({ n: z.number() }) })
     expect((await publish(strict({ n: 'x' as never }), { options: { validate: false } })).event.data).toBe(

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ROOT, TYPESCRIPT } from '../../scripts/run.ts'
@@ -46,4 +46,21 @@ describe('npm run services', () => {
       error: expect.stringContaining('no service "oracle"'),
     })
   })
+})
+
+describe('a reader that leaves early', () => {
+  it.each(['scripts/services/main.ts', 'scripts/model.ts', 'simulator/main.ts'])(
+    'ends %s quietly',
+    { timeout: 60_000 },
+    async (program) => {
+      const child = spawn(process.execPath, [...TYPESCRIPT, program, '--help'], { cwd: ROOT })
+      child.stdout.destroy()
+      let said = ''
+      child.stderr.on('data', (chunk) => {
+        said += String(chunk)
+      })
+      const code = await new Promise((resolve) => child.once('close', resolve))
+      expect({ code, said }).toEqual({ code: 141, said: '' })
+    },
+  )
 })

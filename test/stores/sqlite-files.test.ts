@@ -1,6 +1,6 @@
 /** Files that are missing, damaged, locked or not to be written; and what the schema looks like inside. */
-import { existsSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { copyFileSync, existsSync, statSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import Database from 'libsql'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
@@ -27,6 +27,41 @@ describe('a file', () => {
     expect(existsSync(folder.file)).toBe(false)
   })
 
+  it('is named in the log when it is made', async () => {
+    const said: unknown[] = []
+    const logger = { log: (...line: unknown[]) => void said.push(line) }
+    for (const _ of [1, 2]) {
+      const store = sqliteStore({ file: relative(process.cwd(), folder.file), driver: 'libsql' })
+      await store.open({ ...testContext(), logger })
+      await store.close()
+    }
+    expect(said).toEqual([['info', 'the SQLite database was not there and is made', { file: folder.file }]])
+  })
+
+  it('is whole by itself once the store is closed', async () => {
+    const store = await open(folder.file)
+    await store.schema.migrate()
+    await publish(store)
+    expect(statSync(`${folder.file}-wal`).size).toBeGreaterThan(0)
+    await store.close()
+    const copy = join(folder.path, 'copy.db')
+    copyFileSync(folder.file, copy)
+    expect((await read(await open(copy))).fresh).toHaveLength(1)
+  })
+
+  it('is closed, too, while somebody else reads or writes it', async () => {
+    for (const begin of ['BEGIN; SELECT count(*) FROM outbox_events', 'BEGIN IMMEDIATE']) {
+      const store = await open(folder.file)
+      await store.schema.migrate()
+      await publish(store)
+      const other = new Database(folder.file)
+      other.exec(begin)
+      await store.close()
+      other.exec('ROLLBACK')
+      other.close()
+    }
+  })
+
   it('in a folder that does not exist is refused with the folder’s name', async () => {
     const file = join(folder.path, 'nowhere', 'x.db')
     await expect(open(file)).rejects.toMatchObject({
@@ -36,7 +71,10 @@ describe('a file', () => {
   })
 
   it('that is a folder cannot be opened', async () => {
-    await expect(open(folder.path)).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+    await expect(open(folder.path)).rejects.toMatchObject({
+      code: 'POSTHASTE_STORE_UNAVAILABLE',
+      message: expect.stringContaining(`${folder.path} cannot be opened: it is a directory`),
+    })
   })
 
   it('that is no database is refused', async () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type DeadGroup, groupIdOf, groupViews } from '../../core/dead-groups.ts'
 import type { DeliveryView } from '../../core/spi/index.ts'
-import { BULK_FLAGS, byIds, type Choice, chooseByIds, requireSome, runBulk } from '../bulk.ts'
+import { BULK_FLAGS, byIds, type Choice, chooseByIds, requireSome, requireState, runBulk } from '../bulk.ts'
 import type { Command, Flag } from '../command.ts'
 import {
   ACT_FLAGS,
@@ -217,15 +217,17 @@ export const deadEdit: Command = {
   ],
   async run(session) {
     const payload = readPayload(session)
-    const [{ name, outbox }, detail, delivery] = await findEvent(session, session.operands[0] ?? '')
-    const dead = detail.deliveries.filter(({ status }) => status === 'dead')
-    if (delivery === null && dead.length > 1)
+    const named = session.operands[0] ?? ''
+    const [{ name, outbox }, detail, delivery] = await findEvent(session, named)
+    const dead = requireState(named, delivery === null ? detail.deliveries : [delivery], 'dead')
+    const [id, ...others] = dead
+    if (others.length > 0) {
+      const each = detail.deliveries.filter((one) => dead.includes(one.id))
       session.refuse(
-        `${count(dead.length, 'delivery', 'deliveries')} of this event are dead; name one: ${dead.map(({ id, destination }) => `${id} (${clean(destination)})`).join(', ')}`,
+        `${count(dead.length, 'delivery', 'deliveries')} of this event are dead; name one: ${each.map((one) => `${one.id} (${clean(one.destination)})`).join(', ')}`,
       )
-    const id = delivery?.id ?? dead[0]?.id
-    requireSome(id === undefined ? [] : [id], `dead delivery at ${session.operands[0]}`)
-    const eventId = await outbox.operator.edit(id as string, { payload }, session.act())
+    }
+    const eventId = await outbox.operator.edit(id, { payload }, session.act())
     session.say(`${session.paint('green', 'corrected:')} event ${eventId} takes its place`)
     return { json: { outbox: name, deliveryId: id, eventId } }
   },

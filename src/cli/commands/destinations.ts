@@ -4,7 +4,7 @@ import type { Command } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
 import { ACT_FLAGS, durationFlag, outboxesWith } from '../filters.ts'
 import type { Session } from '../session.ts'
-import { clean, deliveriesText } from '../text.ts'
+import { clean, count, deliveriesText } from '../text.ts'
 
 const setPaused = async (session: Session, paused: boolean) => {
   const name = session.operands[0] ?? ''
@@ -185,7 +185,7 @@ export const backfill: Command = {
       )
       .finally(() => progress.end())
     for (const warning of result.warnings) session.note(clean(warning))
-    session.say(`${deliveriesText(result.added)} added; ${result.scanned} events looked at`)
+    session.say(`${deliveriesText(result.added)} added; ${count(result.scanned, 'event')} looked at`)
     if (!result.complete) session.say('not complete: run it again to go on')
     const isEnough = result.complete || (limit !== null && result.added >= limit)
     const exitCode = isEnough ? EXIT.ok : signal.aborted ? EXIT.interrupted : EXIT.failed

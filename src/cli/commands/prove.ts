@@ -2,12 +2,19 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { formatDuration } from '../../config/duration.ts'
-import type { LoadOptions } from '../../config/load-config.ts'
 import type { Store } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
-import { consentFlags, type Disposable, inTransaction, openDisposable, unfinished } from '../disposable.ts'
+import {
+  consentFlags,
+  type Disposable,
+  inTransaction,
+  openDisposable,
+  unfinished,
+  WHICH_DATABASE,
+} from '../disposable.ts'
 import { EXIT } from '../exit-codes.ts'
 import { Interrupted } from '../failures.ts'
+import { type NamedDestination, publishingDestination } from '../prove/destination.ts'
 import { judge, readEvidence, type Truth, type Verdict } from '../prove/judge.ts'
 import { Crew, hasMember, MemberFailed, Nemesis, namedUrl } from '../prove/nemesis.ts'
 import type { Session } from '../session.ts'
@@ -41,7 +48,7 @@ const readTruth = async ({ store, place }: Disposable): Promise<readonly Truth[]
   }))
 }
 
-const destinationOf = (session: Session): { readonly name: string; readonly load: LoadOptions } | null => {
+const destinationOf = (session: Session): NamedDestination | null => {
   const name = session.text('destination')
   if (name === undefined) return null
   const [configFile, outbox] = [session.text('config'), session.text('outbox')]
@@ -56,17 +63,18 @@ interface Run {
   readonly minutes: number
   readonly seed: number
   readonly perSecond: number
+  readonly destination: NamedDestination | null
 }
 
 const runCrew = async (
   session: Session,
   disposable: Disposable,
   folder: string,
-  { minutes, seed, perSecond }: Run,
+  { minutes, seed, perSecond, destination }: Run,
 ): Promise<Verdict> => {
   const { signal } = session
   const place = namedUrl(disposable.place)
-  const shared = { perSecond: perSecond / 2, place, folder, destination: destinationOf(session) }
+  const shared = { perSecond: perSecond / 2, place, folder, destination }
   const crew = new Crew(shared, seed)
   const nemesis = new Nemesis(crew, disposable.store, place, seed)
   const progress = session.progress('broken')
@@ -155,6 +163,7 @@ export const prove: Command = {
       'nothing lost, nothing that was rolled back, duplicates only of what was in flight at a fault, and the order of each key.',
     'It touches no table that is there: it makes its own under a new name (posthaste_prove_…), and drops them at the end, after Ctrl-C as well. ' +
       'Only when it is killed itself (kill -9) they stay. But it loads the server, so it wants the word that the database is disposable, with its name. Only its own processes and connections are broken.',
+    WHICH_DATABASE,
     'By default what arrives is recorded in a file, by each worker, in one order. With --destination the events go to that destination of your ' +
       'configuration, as type proof.event; a broker cannot be read back in general, so what is shown then is that each event was acknowledged ' +
       'by it, how often, and in which order it was handed over.',
@@ -199,9 +208,11 @@ export const prove: Command = {
       minutes,
       seed: session.whole('seed', 1, [0, 1_000_000]),
       perSecond: session.whole('events-per-second', 100, [2, 2_000]),
+      destination: destinationOf(session),
     }
     if (minutes * 60 * run.perSecond > MOST_EVENTS)
       session.refuse(`--minutes and --events-per-second ask for more than ${MOST_EVENTS} events together`)
+    if (run.destination !== null) await publishingDestination(run.destination)
     // From here on Ctrl-C ends where the tables can be removed.
     void session.signal
     const disposable = await openDisposable(session, 'prove', 'load and faults')
@@ -216,7 +227,7 @@ export const prove: Command = {
       await disposable.remove()
       rmSync(folder, { recursive: true, force: true })
     }
-    const destination = session.text('destination') ?? null
+    const destination = run.destination?.name ?? null
     say(session, verdict, destination)
     const { store } = disposable
     const { ok, ...figures } = verdict

@@ -6,7 +6,7 @@ import type { Command, Flag } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
 import { durationFlag } from '../filters.ts'
 import type { Session } from '../session.ts'
-import { clean } from '../text.ts'
+import { clean, count } from '../text.ts'
 import { wait } from '../wait.ts'
 
 const HOUR_MS = 3_600_000
@@ -86,7 +86,7 @@ export const cleanup: Command = {
       })
       const { done, discarded, dead, events, dedup, more } = removed
       session.say(
-        `${clean(name)}: removed ${done} done, ${discarded} discarded and ${dead} dead deliveries, ${events} events, ${dedup} idempotency keys${more ? '; there is more' : ''}`,
+        `${clean(name)}: removed ${done} done, ${discarded} discarded and ${dead} dead deliveries, ${count(events, 'event')}, ${count(dedup, 'idempotency key')}${more ? '; there is more' : ''}`,
       )
       return removed
     })

@@ -54,6 +54,10 @@ const finished = async (facts: Facts, delivery: DeliveryStory): Promise<readonly
   return [`Discarded${when}. ${follow}`, ...(lastError === null ? [] : [`Its last error was: ${lastError}`])]
 }
 
+/** What to do about what is dead. */
+const mendText = (id: string): string =>
+  `Mend the cause, then: posthaste dead redrive ${id}; or correct it with dead edit, or give it up with dead discard.`
+
 const dead = ({ detail, blocked }: Facts, delivery: DeliveryView): readonly string[] => {
   const last = detail.attempts.filter(({ deliveryId }) => deliveryId === delivery.id).at(-1)
   const code = last?.code === null || last === undefined ? '' : ` (${last.code})`
@@ -62,7 +66,7 @@ const dead = ({ detail, blocked }: Facts, delivery: DeliveryView): readonly stri
   return [
     `Dead after ${delivery.attempts === 1 ? 'one attempt' : `${delivery.attempts} attempts`}${by}: ${delivery.lastError ?? 'no reason was written down'}${code}`,
     ...(waiting > 0 ? [`It holds its key: ${waiting} behind it wait.`] : []),
-    `Mend the cause, then: posthaste dead redrive ${delivery.id}; or correct it with dead edit, or give it up with dead discard.`,
+    mendText(delivery.id),
   ]
 }
 
@@ -75,6 +79,8 @@ const waitingForKey = ({ blocked }: Facts, { key, destination, id }: DeliveryVie
       : `is ${head.headStatus}`
   return [
     `It waits for the head of its key "${key}": delivery ${head.headDeliveryId} ${state}. The order of a key is kept, so it comes first.`,
+    // Nothing else helps before, neither a worker nor time.
+    ...(head.headStatus === 'dead' ? [mendText(head.headDeliveryId)] : []),
     `posthaste why ${head.headDeliveryId} says more about that one.`,
   ]
 }

@@ -2,10 +2,10 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { UNROUTED } from '../../core/model/delivery.ts'
-import { type OutboxOverview, serveText, takeOverview } from '../overview.ts'
+import { destinationText, type OutboxOverview, serveText, takeOverview } from '../overview.ts'
 import { agoText, timeText } from '../show.ts'
-import { deliveriesText } from '../text.ts'
-import { type Finding, ok, problem, warning } from './finding.ts'
+import { count, deliveriesText } from '../text.ts'
+import { type Finding, ok, problem, skipped, warning } from './finding.ts'
 
 const LAG_MS = 60_000
 /** Between the two looks that make a trend. */
@@ -13,8 +13,10 @@ const TREND_MS = 1_000
 
 const waitingText = (amount: number): string => `${deliveriesText(amount)} ${amount === 1 ? 'waits' : 'wait'}`
 
-const waiting = ({ counts }: OutboxOverview['destinations'][number]): number =>
-  counts.pending + counts.retry + counts.held
+type Destination = OutboxOverview['destinations'][number]
+
+/** For a worker. What is held waits for the head of its key, which is counted itself, or is dead and waits for an operator. */
+const waiting = ({ counts }: Destination): number => counts.pending + counts.retry
 
 export const checkSchema = async ({ outbox }: LoadedOutbox): Promise<Finding> => {
   const { current, latest } = await outbox.schema.status()
@@ -69,7 +71,7 @@ const checkOrphans = ({ destinations }: OutboxOverview): Finding => {
   const names = new Set(gone.map(({ worker }) => worker))
   return warning(
     'orphan lanes',
-    `${lanes} lanes belong to ${[...names].join(', ')}, whose lease ran out`,
+    `${count(lanes, 'lane')} ${lanes === 1 ? 'belongs' : 'belong'} to ${[...names].join(', ')}, whose lease ran out`,
     'a live worker takes them when it has watched that lease for as long as it was granted; start one if none lives',
   )
 }
@@ -98,18 +100,31 @@ const checkDead = ({ destinations }: OutboxOverview): readonly Finding[] =>
         ],
   )
 
+const isSent = ({ state }: Destination): boolean => state === 'serving' || state === 'taking over'
+
 const checkTrend = (before: OutboxOverview, after: OutboxOverview): readonly Finding[] =>
   after.destinations.flatMap((now) => {
-    const { destination, oldestLagMs, state } = now
+    const { destination, oldestLagMs } = now
     const then = before.destinations.find((one) => one.destination === destination)
     const growth = then === undefined ? 0 : waiting(now) - waiting(then)
     if (oldestLagMs === null || oldestLagMs < LAG_MS) return []
-    if (state !== 'serving' && state !== 'taking over') return []
+    if (!isSent(now)) return []
     const text = `"${destination}" lags ${formatDuration(oldestLagMs)}, ${waitingText(waiting(now))}, and the backlog ${growth > 0 ? 'grows' : 'does not grow'}`
     const remedy =
       'add workers or concurrency, or look at posthaste dead list and the log of its worker: the place may be unreachable'
     return [growth > 0 ? problem('backlog', text, remedy) : warning('backlog', text, remedy)]
   })
+
+/** How late something is that nobody sends says nothing about those who send. */
+const noTrend = ({ destinations }: OutboxOverview): Finding => {
+  const apart = destinations.filter((one) => waiting(one) > 0 && !isSent(one))
+  if (apart.length === 0) return ok('backlog', 'nothing that is due waits for longer than a minute')
+  const names = apart.map(({ destination, state }) => `"${destinationText(destination)}" is ${state}`)
+  const text = `what waits where nobody sends is left out: ${names.join(', ')}`
+  return destinations.some(isSent)
+    ? ok('backlog', `nothing that can be sent is due for longer than a minute; ${text}`)
+    : skipped('backlog', text)
+}
 
 export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[]> => {
   const before = await takeOverview(loaded, null)
@@ -127,8 +142,6 @@ export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[
     checkOrphans(after),
     ...(breakers.length > 0 ? breakers : [ok('breakers', 'every live worker reaches its destinations')]),
     ...(dead.length > 0 ? dead : [ok('dead letters', 'none')]),
-    ...(trend.length > 0
-      ? trend
-      : [ok('backlog', 'nothing that can be sent is due for longer than a minute')]),
+    ...(trend.length > 0 ? trend : [noTrend(after)]),
   ]
 }

@@ -2,7 +2,6 @@
 import { openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { loadConfig } from '../../config/load-config.ts'
 import { storeAt } from '../../config/url-outbox.ts'
 import { ERROR_CODES } from '../../core/errors.ts'
 import { maskSecrets } from '../../core/model/mask-secrets.ts'
@@ -11,6 +10,7 @@ import { createOutbox } from '../../core/outbox.ts'
 import { exponential } from '../../core/policy/retry.ts'
 import type { OutgoingDelivery, Publisher, SendResult, Store, Transactions } from '../../core/spi/index.ts'
 import type { Sql } from '../disposable.ts'
+import { publishingDestination } from './destination.ts'
 import {
   ANSWERS,
   type AnswerLine,
@@ -66,15 +66,6 @@ const recorder = (task: Task, inner: Publisher | null): Publisher => {
     },
     ...(inner?.close === undefined ? {} : { close: () => inner.close?.() as Promise<void> }),
   }
-}
-
-const destinationOf = async ({ destination }: Task): Promise<Partial<DestinationOptions>> => {
-  if (destination === null) return {}
-  const { outboxes } = await loadConfig({ ...destination.load, under: () => ({ migrate: false }) })
-  const found = outboxes[0]?.host.given.destinations?.[destination.name]
-  if (found?.to === undefined)
-    throw new Error(`${destination.name} is no destination with a publisher in the configuration`)
-  return found
 }
 
 const isUnknown = (error: unknown): boolean =>
@@ -219,7 +210,11 @@ const watchStalls = ({ folder, slot }: Task): void => {
 
 const run = async (task: Task): Promise<void> => {
   const store = settling(await storeAt(task.place.url, task.place.place), task)
-  const outbox = openOutbox(task, store, await destinationOf(task))
+  const outbox = openOutbox(
+    task,
+    store,
+    task.destination === null ? {} : await publishingDestination(task.destination),
+  )
   watchStalls(task)
   let isRunning = true
   const end = async (): Promise<void> => {

@@ -1,6 +1,6 @@
 /** Between `prove` and its children, and into the files that both know. */
-import type { LoadOptions } from '../../config/load-config.ts'
 import type { Place } from '../disposable.ts'
+import type { NamedDestination } from './destination.ts'
 
 export const LEASE_MS = 2_000
 /** A send counts as in flight at a fault this long before and after it. */
@@ -21,7 +21,7 @@ export interface Task {
   readonly place: Place
   readonly folder: string
   /** A destination of the configuration; null for the ledger alone. */
-  readonly destination: { readonly name: string; readonly load: LoadOptions } | null
+  readonly destination: NamedDestination | null
 }
 
 export type FromMember = { readonly kind: 'ready' } | { readonly kind: 'refused'; readonly reason: string }

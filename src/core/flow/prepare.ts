@@ -214,6 +214,14 @@ const fromDefinition = (
   } catch (cause) {
     throw refuse(field, 'threw', `could not be found: the definition's ${field} function threw`, cause)
   }
+  // A field that is missing or misspelt, not a decision: without its key the event would lose its order unseen.
+  if (field === 'key' && answer === undefined) {
+    throw refuse(
+      field,
+      'undefined',
+      "is undefined: the definition's key function found none in this payload. Return null for an event that has none on purpose",
+    )
+  }
   return answer === null || answer === undefined ? null : checkName(field, answer)
 }
 

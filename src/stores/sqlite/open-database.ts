@@ -5,7 +5,7 @@
  *   application's handle the store's connection on the same file; transactions run on the handle
  *   memory               a single connection for everything, always under the mutex
  */
-import { existsSync, realpathSync } from 'node:fs'
+import { existsSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
@@ -55,7 +55,14 @@ export const realPath = (file: string): string => {
       `The database ${path} cannot be opened: the folder ${folder} does not exist. Create it first.`,
     )
   }
-  return existsSync(path) ? realpathSync(path) : join(realpathSync(folder), basename(path))
+  if (!existsSync(path)) return join(realpathSync(folder), basename(path))
+  if (statSync(path).isDirectory()) {
+    throw new StoreError(
+      ERROR_CODES.storeUnavailable,
+      `The database ${path} cannot be opened: it is a directory. Name a file in it.`,
+    )
+  }
+  return realpathSync(path)
 }
 
 /** For whoever only looks: opening would make it. */
@@ -65,7 +72,7 @@ export const requireFile = ({ source }: ResolvedSqliteOptions): void => {
   realPath(source.file)
   throw new StoreError(
     ERROR_CODES.storeUnavailable,
-    `there is no file ${source.file}; posthaste migrate makes it, with its tables`,
+    `there is no file ${pathOf(source.file)}; posthaste migrate makes it, with its tables`,
     { missingFile: source.file },
   )
 }
@@ -117,6 +124,19 @@ const connect = async (
   }
 }
 
+/**
+ * libsql keeps a file open until its statements are collected as garbage, so closing does not empty the log as it does with
+ * the others, and whoever copies the file alone would miss what is in it. Does what can be done at once; who else uses the file
+ * is not waited for.
+ */
+const emptyLog = (connection: SqliteConnection): void => {
+  try {
+    connection.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  } catch {
+    // Closing goes on: nothing is lost, what is in the log is read from there.
+  }
+}
+
 const openFile = async (
   context: StoreContext,
   file: string,
@@ -128,9 +148,13 @@ const openFile = async (
     const mutex = mutexOfHandle(only.handle)
     return { context, own: only, application: only, mutex, memory: true, file: '', close: () => only.close() }
   }
-  const { mutex, dispose } = mutexOfPath(realPath(file))
+  const path = realPath(file)
+  const isNew = !existsSync(path)
+  const { mutex, dispose } = mutexOfPath(path)
   const opened: SqliteConnection[] = []
   const close = (): void => {
+    const [first] = opened
+    if (library.driver === 'libsql' && first !== undefined) emptyLog(first)
     for (const connection of opened) connection.close()
     dispose()
   }
@@ -140,6 +164,8 @@ const openFile = async (
     close()
     throw error
   }
+  // A process that was started in another folder than it was meant to be would begin with an empty one unseen.
+  if (isNew) context.logger.log('info', 'the SQLite database was not there and is made', { file: path })
   const [own, application] = opened as [SqliteConnection, SqliteConnection]
   return { context, own, application, mutex, memory: false, file: fileOf(own), close }
 }

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { InvalidOptionError } from '../../core/errors.ts'
 import { resolveSqliteOptions } from './options.ts'
@@ -5,12 +6,16 @@ import { resolveSqliteOptions } from './options.ts'
 describe('options of the SQLite store', () => {
   it('have defaults', () => {
     expect(resolveSqliteOptions({ file: 'x.db' })).toEqual({
-      source: { file: 'x.db' },
+      source: { file: resolve('x.db') },
       driver: null,
       prefix: 'outbox_',
       busyTimeoutMs: 5_000,
       onStatement: null,
     })
+  })
+
+  it.each([':memory:', '/srv/x.db', 'file:x.db?mode=ro'])('leave %s as it is', (file) => {
+    expect(resolveSqliteOptions({ file }).source).toEqual({ file })
   })
 
   it('are refused when they cannot work', () => {

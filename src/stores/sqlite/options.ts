@@ -1,4 +1,5 @@
 /** What a user can set, with defaults, units and bounds; checked when the store is built, before any I/O. */
+import { resolve } from 'node:path'
 import { InvalidOptionError } from '../../core/errors.ts'
 import { refuseUnknown } from '../../core/model/index.ts'
 import { checkPrefix } from '../sql/identifiers.ts'
@@ -17,7 +18,7 @@ interface CommonOptions {
 }
 
 export interface SqliteFileOptions extends CommonOptions {
-  /** Path of the database, made when it is missing; `:memory:` for one that lives as long as the store. */
+  /** Path of the database, from the working directory, made when it is missing; `:memory:` for one that lives as long as the store. */
   readonly file: string
 }
 
@@ -50,6 +51,10 @@ const checkOnStatement = (value: unknown): void => {
 
 const DRIVERS: readonly SqliteDriver[] = ['node:sqlite', 'better-sqlite3', 'libsql']
 
+/** Settled here, so that it stays the same file wherever the process goes, and messages can name it. */
+const settledPath = (file: string): string =>
+  file === ':memory:' || file.startsWith('file:') ? file : resolve(file)
+
 export const resolvePrefix = (value: unknown): string => checkPrefix('prefix', value ?? 'outbox_')
 
 export const resolveSqliteOptions = (
@@ -69,7 +74,7 @@ export const resolveSqliteOptions = (
     refuse('database', typeof database, 'must be an open database of better-sqlite3, libsql or node:sqlite')
   }
   return Object.freeze({
-    source: file === undefined ? { database: database as object } : { file },
+    source: file === undefined ? { database: database as object } : { file: settledPath(file) },
     driver: given.driver == null ? null : checkOneOf('driver', given.driver, DRIVERS),
     prefix: resolvePrefix(given.prefix),
     busyTimeoutMs: checkWhole('busyTimeoutMs', given.busyTimeoutMs ?? 5_000, 0, 600_000),
