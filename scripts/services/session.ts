@@ -9,7 +9,7 @@ import { createHome } from './data.ts'
 import { durable, type Report } from './engine.ts'
 import { account } from './folder.ts'
 import { withLock } from './lock.ts'
-import { allFree, choosePort, isFree } from './ports.ts'
+import { allFree, choosePort } from './ports.ts'
 import { isAlive, killTree, type ProcessRecord, recordOf, stopTree } from './processes.ts'
 import { type Service, ServicesError, type Site } from './service.ts'
 import { readState, type ServiceState, type State, writeState } from './state.ts'
@@ -148,18 +148,18 @@ export class Session {
   }
 
   async #startOnFreePort(service: Service): Promise<number> {
-    const { name } = service
+    const { name, ports = 1 } = service
     for (let attempt = 1; ; attempt++) {
       const port = await this.#choosePort(service)
       const log = join(this.#folder, name, 'server.log')
       const logged = sizeOf(log)
       const started = await withLock(
         lockOfPort(port),
-        async () => (await allFree(port, service.ports ?? 1)) && (await this.#start(service, port, log)),
+        async () => (await allFree(port, ports)) && (await this.#start(service, port, log)),
       )
       if (started) return port
       // It ended, or did not start: if somebody listens on its port now, that is why.
-      if (attempt < PORT_ATTEMPTS && !(await isFree(port))) continue
+      if (attempt < PORT_ATTEMPTS && !(await allFree(port, ports))) continue
       const lines = lastLines(readSince(log, logged)) || '(nothing)'
       throw new ServicesError(`did not get ready. Its last words, in ${log}:\n${lines}`)
     }

@@ -21,10 +21,11 @@ export const sqliteFile = (url: string): string | null => {
   return path === url ? null : path
 }
 
-/** The same address from any folder: the path of a SQLite file begins in this one. */
+/** The same address from any folder: the path of a SQLite file begins in this one. Who made the address knows its scheme. */
 export const settledAddress = (url: string, folder: string): string => {
   const path = sqliteFile(url)
-  return path === null || path === '' || path === ':memory:' ? url : `sqlite:${resolve(folder, path)}`
+  if (path === null || path === '' || path === ':memory:') return url
+  return `${url.slice(0, url.indexOf(':'))}:${resolve(folder, path)}`
 }
 
 const said = (place: StorePlace): StorePlace =>

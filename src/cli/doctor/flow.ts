@@ -108,7 +108,8 @@ const checkTrend = (before: OutboxOverview, after: OutboxOverview): readonly Fin
     const then = before.destinations.find((one) => one.destination === destination)
     const growth = then === undefined ? 0 : waiting(now) - waiting(then)
     if (oldestLagMs === null || oldestLagMs < LAG_MS) return []
-    if (!isSent(now)) return []
+    // The oldest may be a dead head, and those behind it: that is said of dead letters.
+    if (!isSent(now) || waiting(now) === 0) return []
     const text = `"${destination}" lags ${formatDuration(oldestLagMs)}, ${waitingText(waiting(now))}, and the backlog ${growth > 0 ? 'grows' : 'does not grow'}`
     const remedy =
       'add workers or concurrency, or look at posthaste dead list and the log of its worker: the place may be unreachable'

@@ -59,6 +59,8 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly #library: Library<Tx>
   readonly #doubts: Doubts
   readonly #depths = new WeakMap<object, number>()
+  /** Those of `run`, of which the library tells everything that is sent. */
+  readonly #seen = new WeakSet<object>()
   /** The last question about each: one savepoint of it ends those after it. */
   readonly #questions = new WeakMap<object, Promise<void>>()
   readonly observe?: (tx: Tx, ended: Ended) => boolean
@@ -83,6 +85,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
       // Some libraries call again after a conflict; what counts is the last time.
       thrown = null
       done = null
+      this.#seen.add(this.#subjectOf(tx))
       try {
         const result = await fn(tx)
         await this.#requireWell(tx)
@@ -120,9 +123,11 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   executor(tx: Tx): SqlExecutor {
     this.#requireOpen(tx)
     const isDoubtful = this.#isDoubted(tx) || this.#library.isUnseen?.(tx) === true
+    const isKnown = this.#library.isUnseen !== undefined || this.#seen.has(this.#subjectOf(tx))
     return {
       run: (sql, params) => this.#sendOpen(tx, sql, params),
-      ...(isDoubtful ? { isDoubtful, ask: () => this.#ask(tx) } : {}),
+      ...(isDoubtful ? { ask: () => this.#ask(tx) } : {}),
+      ...(isDoubtful || isKnown ? { isDoubtful } : {}),
     }
   }
 

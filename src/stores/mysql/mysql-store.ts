@@ -104,11 +104,11 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   /** What can be sent at once is, before the application does anything else; the rest proves that it still may. */
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
     const lock = request.lockKeys ? inserting.lockStatement(this.#tables, request) : null
-    const isUnsafe =
-      (lock !== null && executor.isGuarded !== true) ||
-      // A key that is stored on its own, if only for a moment, would make another try believe that it is a duplicate.
-      (executor.isDoubtful === true && request.events.some(({ idempotencyKey }) => idempotencyKey !== null))
-    const mark = isUnsafe && request.mark === undefined ? (await this.mark(executor)).id : request.mark
+    const needsMark = lock !== null || (executor.isDoubtful ?? hasKey(request))
+    const mark =
+      needsMark && executor.isGuarded !== true && request.mark === undefined
+        ? (await this.mark(executor)).id
+        : request.mark
     if (mark === undefined) {
       if (lock !== null) await executor.run(lock.sql, lock.params)
       return await this.#insert(executor, request)
@@ -188,7 +188,8 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
    * which may be another transaction's by now.
    */
   async #removeStored(steps: readonly InsertStep[]): Promise<void> {
-    await this.#database.script([...steps].reverse().map(({ undo }) => undo)).catch(() => undefined)
+    const removals = [...steps].reverse().map(({ undo, removal }) => removal ?? undo)
+    await this.#database.script(removals).catch(() => undefined)
   }
 
   /** An undo that fails hides nothing: the first error is the one to report. */
@@ -200,6 +201,10 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     }
   }
 }
+
+/** Where nobody knows of doubts: a key that is stored on its own, if only for a moment, makes another try a duplicate. */
+const hasKey = ({ events }: InsertRequest): boolean =>
+  events.some(({ idempotencyKey }) => idempotencyKey !== null)
 
 const isNoTransaction = (error: unknown): boolean =>
   error instanceof OutboxError && error.code === ERROR_CODES.noTransaction

@@ -22,7 +22,7 @@ export interface SqlExecutor {
   runSync?(sql: string, params: readonly SqlValue[]): readonly SqlRow[] | undefined
   /** Nothing is rolled back while a statement of ours is on its way, and no savepoint without our knowing. */
   readonly isGuarded?: boolean
-  /** The transaction may be over: one of its statements has failed, or is still on its way. */
+  /** The transaction may be over: one of its statements has failed, or is still on its way. Undefined: nobody knows. */
   readonly isDoubtful?: boolean
   /** Of a doubtful one: asks, and rejects when it is over. */
   ask?(): Promise<void>

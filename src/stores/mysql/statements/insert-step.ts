@@ -9,6 +9,8 @@ export interface InsertStep extends SqlStatement {
   readonly events: number
   /** Run in reverse order when a later step fails. */
   readonly undo: SqlStatement
+  /** Instead of `undo`, when there was no transaction and others may have written since. */
+  readonly removal?: SqlStatement
 }
 
 /** What DATETIME takes. */

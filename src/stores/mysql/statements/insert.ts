@@ -58,6 +58,7 @@ const eventStep = (
     return { values: EVENT_VALUES, conditions, params: eventParams(event) }
   })
   const isPlain = claim === null && mark === null
+  const ours = written(t, events, claim)
   const source = isPlain ? `VALUES ${events.map(() => `(${EVENT_VALUES})`).join(', ')}` : rowsIf(rows)
   return {
     ...one(
@@ -65,27 +66,25 @@ const eventStep = (
       rows.flatMap(({ params, conditions }) => [...params, ...conditions.flatMap((each) => each.params)]),
     ),
     events: events.length,
-    undo: eventUndo(t, events, claim),
+    undo: one(`DELETE FROM ${t.events} WHERE ${ours.text}`, ours.params),
+    removal: one(`DELETE FROM ${t.events} WHERE (${ours.text}) AND ${isUndelivered(t)}`, ours.params),
   }
 }
 
-/**
- * An event that was there before has our id and not our claim, or has deliveries: ours are gone when this runs. It may
- * be that of another try, with the same id, which was stored meanwhile.
- */
-const eventUndo = (t: Tables, events: readonly NewEvent[], claim: string | null): SqlStatement => {
+/** An event that was there before has our id and not our claim. */
+const written = (t: Tables, events: readonly NewEvent[], claim: string | null): Condition => {
   const parts = events.map(({ id, type, idempotencyKey }) =>
     claim === null || idempotencyKey === null
-      ? { text: `(id = UNHEX(?) AND ${isUndelivered(t)})`, params: [uuidToHex(id)] }
+      ? { text: 'id = UNHEX(?)', params: [uuidToHex(id)] }
       : { text: `(id = UNHEX(?) AND ${isOurs(t)})`, params: [uuidToHex(id), type, idempotencyKey, claim] },
   )
-  return one(
-    `DELETE FROM ${t.events} WHERE ${parts.map(({ text }) => text).join(' OR ')}`,
-    parts.flatMap(({ params }) => params),
-  )
+  return { text: parts.map(({ text }) => text).join(' OR '), params: parts.flatMap(({ params }) => params) }
 }
 
-/** Locks, because its snapshot may be older than the commit that the row of the event was waited for. */
+/**
+ * Our deliveries are gone when this runs, so an event that has some is that of another try with the same id, stored
+ * meanwhile. Locks, because its snapshot may be older than the commit that the row of the event was waited for.
+ */
 const isUndelivered = (t: Tables): string =>
   [t.deliveries, t.finished]
     .map(
