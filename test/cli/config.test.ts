@@ -201,6 +201,9 @@ module = "./shop.mjs"`,
       from: 'OUTBOX_DB_URL',
     })
     expect(json.unknownVariables).toEqual(['POSTHASTE_POL_INTERVAL'])
+    // Who made the address knows its scheme.
+    const file = await folder.run(['config', '--json'], { env: { DATABASE_URL: 'file:./a.db' } })
+    expect(file.json.outboxes[0].database.url).toBe(`file:${join(folder.path, 'a.db')}`)
     const worker = await (await createShop()).run(['worker', '--once'], { env })
     expect(worker).toMatchObject({ code: 0, stderr: expect.stringContaining('["POSTHASTE_POL_INTERVAL"]') })
   })
