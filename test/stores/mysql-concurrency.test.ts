@@ -41,19 +41,6 @@ describe.each(SERVERS)('%s', (server) => {
 
   afterEach(() => world.close())
 
-  it('an insert that failed and was caught keeps nobody else from publishing', async () => {
-    const { t } = world
-    const known = await t.publish()
-    // Each needs a statement of its own, so the first is stored when the second is refused.
-    const data = JSON.stringify('x'.repeat(1_100_000))
-    const events = [t.event({ data }), t.event({ data, id: known.event.id })]
-    await t.transactions.run(async (tx) => {
-      await expect(t.insertIn(tx, { events, deliveries: [] })).rejects.toThrow('stored already')
-      const other = await t.publish()
-      expect(await t.status(other)).toBe('pending')
-    })
-  })
-
   it('a fence waits for a settle that is under way, which then counts', async () => {
     const { t } = world
     const { worker, published, settled } = await settleUnderWay(1)
