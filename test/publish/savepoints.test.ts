@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { defineEvent } from '../../src/core/define-event.ts'
 import { createWorld, deferred } from './fixture.ts'
 
 const event = (type: string) => ({ type, payload: { n: 1 } })
@@ -109,6 +110,81 @@ describe('savepoints', () => {
       code: 'POSTHASTE_UNSUPPORTED',
       message: expect.stringContaining('fake-orm'),
     })
+  })
+
+  it('[8] that still run when the transaction fails end before it is rolled back', async () => {
+    const { outbox, database } = createWorld()
+    const [entered, goOn] = [deferred(), deferred()]
+    const run = outbox.transaction(async () => {
+      void outbox.transaction(async () => {
+        entered.resolve()
+        await goOn.promise
+      })
+      await entered.promise
+      setImmediate(goOn.resolve)
+      throw new Error('business')
+    })
+    await expect(run).rejects.toThrow('business')
+    expect(database.log).toEqual(['savepoint', 'release', 'rollback'])
+  })
+
+  it('[8] that wait for a publish do not begin, nor are they waited for, when the transaction has failed', async () => {
+    const { outbox, database } = createWorld()
+    const answer = deferred<{ value: unknown }>()
+    const schema = { '~standard': { version: 1, vendor: 'slow', validate: () => answer.promise } } as const
+    const slow = defineEvent('slow', { schema })
+    let nested: Promise<unknown> | undefined
+    const run = outbox.transaction(async (tx) => {
+      void outbox.publish(tx, slow({}))
+      nested = outbox.transaction(async () => undefined)
+      throw new Error('business')
+    })
+    await expect(run).rejects.toThrow('business')
+    answer.resolve({ value: {} })
+    await expect(nested).rejects.toMatchObject({ code: 'POSTHASTE_TRANSACTION_ENDED' })
+    expect(database.log).toEqual(['rollback'])
+  })
+
+  it('are refused inside of a schema, whose publish they would wait for', async () => {
+    const { outbox } = createWorld()
+    const validate = async (value: unknown) => {
+      await outbox.transaction(() => undefined)
+      return { value }
+    }
+    const asking = defineEvent('asking', {
+      schema: { '~standard': { version: 1, vendor: 'nests', validate } },
+    })
+    const run = outbox.transaction((tx) => outbox.publish(tx, asking({})))
+    await expect(run).rejects.toMatchObject({ cause: { code: 'POSTHASTE_CONFLICT' } })
+  })
+
+  it('are refused inside of pullEvents(), but not in a transaction of its own there', async () => {
+    const [{ outbox }, other] = [createWorld(), createWorld()]
+    const aggregate = (work: () => Promise<unknown>) => ({
+      async pullEvents() {
+        await work()
+        return [event('pulled')]
+      },
+    })
+    const nests = aggregate(() => outbox.transaction(() => undefined))
+    const run = outbox.transaction((tx) => outbox.publishFrom(tx, nests))
+    await expect(run).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+    const apart = aggregate(() => other.outbox.transaction(() => other.outbox.transaction(() => undefined)))
+    await outbox.transaction((tx) => outbox.publishFrom(tx, apart))
+    expect(other.database.log).toEqual(['savepoint', 'release', 'commit'])
+  })
+
+  it('refuse the end of the transaction that they are in, which would wait for them', async () => {
+    const { outbox, database } = createWorld()
+    const transaction = await outbox.begin()
+    await transaction.run(() =>
+      outbox.transaction(async () => {
+        for (const end of [transaction.commit, transaction.rollback])
+          await expect(end()).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+      }),
+    )
+    await transaction.commit()
+    expect(database.log).toEqual(['savepoint', 'release', 'commit'])
   })
 
   it('agree with a model of nested transactions, whatever fails', async () => {

@@ -148,6 +148,7 @@ export class CommitScope {
       if (publishes.length === 0) break
       await Promise.all(publishes.map((entry) => entry.done))
     }
+    if (below.failed || below.state !== 'open') throw endedError()
     if (this.innermost !== below) {
       throw new TransactionError(
         ERROR_CODES.conflict,
@@ -197,11 +198,15 @@ export class CommitScope {
     if (frame === this.root && this.#state === 'open') this.#state = 'ending'
   }
 
-  /** It will be rolled back: stops what has not been sent, and waits for what has, lest it land after the end. */
+  /**
+   * It will be rolled back: stops what has not been sent, and waits for what has, lest it land after the end. So with
+   * nested transactions that still run: what they send later would land in whatever the connection is used for next.
+   */
   async abort(frame: Frame): Promise<void> {
     this.close(frame)
     const index = this.#frames.indexOf(frame)
     for (const doomed of index < 0 ? [] : this.#frames.slice(index)) doomed.fail()
+    while (this.#frames.includes(frame) && this.innermost !== frame) await this.innermost.over
     while (this.#inserts.size > 0) await Promise.allSettled(this.#inserts)
   }
 

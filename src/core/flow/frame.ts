@@ -34,9 +34,15 @@ export class Frame {
   tracked = new Set<EventSource>()
   /** Publishes and savepoints that began in it and have not ended. */
   readonly pending = new Set<PendingWork>()
+  /** Resolves when its savepoint was released or undone. */
+  readonly over: Promise<void>
+  end!: () => void
 
   constructor(below: Frame | null) {
     this.below = below
+    this.over = new Promise((resolve) => {
+      this.end = resolve
+    })
   }
 
   /** The frame that what was remembered here belongs to by now; null when it is gone. */
@@ -57,6 +63,7 @@ export class Frame {
     this.afterCommit = this.afterCommit.concat(other.afterCommit)
     this.afterRollback = this.afterRollback.concat(other.afterRollback)
     for (const source of other.tracked) this.tracked.add(source)
+    other.end()
   }
 
   fail(): void {
@@ -71,5 +78,6 @@ export class Frame {
     this.afterCommit = []
     this.afterRollback = []
     this.tracked = new Set()
+    this.end()
   }
 }

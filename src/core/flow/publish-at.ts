@@ -20,13 +20,6 @@ const PULL_ROUNDS = 100
 
 const NO_BUDGET: Budget = () => false
 
-/**
- * Runs work that the end of the transaction waits for. The caller must return this very promise: when nobody
- * waits for it, the transaction does, and a wrapper around it would still end the process with its rejection.
- */
-export const enlist = <T, E>(place: AnyPlace<E>, work: () => Promise<T>): Promise<T> =>
-  place.scope === null ? work() : place.scope.track(place.frame, 'publish', work)
-
 export interface PublishAtParts<E> {
   readonly store: Store<never, E>
   readonly stage: PublishStage<E>

@@ -15,6 +15,8 @@ export interface Place<Tx = unknown, E = unknown> {
   readonly tx: Tx
   readonly scope: CommitScope
   readonly frame: Frame
+  /** Inside of a publish here: a schema or an aggregate is being asked. */
+  readonly isPublishing?: boolean
 }
 
 /** A transaction whose commit nobody will tell us about. */
@@ -64,6 +66,19 @@ export class Scopes<E> {
 
   run<Tx, T>(place: Place<Tx, E>, fn: () => T): T {
     return this.#ambient.run(place as Place<unknown, E>, fn)
+  }
+
+  /** What a publish asks of the application knows that it is asked: a savepoint would wait for that publish to end. */
+  runPublish<T>(place: AnyPlace<E>, fn: () => T): T {
+    const ambient = this.#ambient.getStore()
+    if (ambient === undefined || ambient.scope !== place.scope) return fn()
+    return this.#ambient.run({ ...ambient, isPublishing: true }, fn)
+  }
+
+  /** Whether the caller runs inside of a savepoint of this transaction that is open. */
+  isNestedIn(scope: CommitScope): boolean {
+    const ambient = this.#ambient.getStore()
+    return ambient?.scope === scope && ambient.frame !== scope.root && !ambient.frame.closed
   }
 
   /** The ambient place, if its transaction has not ended. */

@@ -90,6 +90,14 @@ export const runNested = <Tx, E, T>(
         'with the tx of the outer one',
     )
   }
+  if (outer.isPublishing === true) {
+    throw new TransactionError(
+      ERROR_CODES.conflict,
+      'a nested transaction waits for the publishes before it, and this one was begun by what such a publish asks (a ' +
+        'schema, or pullEvents() of an aggregate), so both would wait for ever. Do its work before the publish, or use ' +
+        'the tx of the transaction.',
+    )
+  }
   const nested = transactions.nested.bind(transactions)
   return scope.track(outer.frame, 'savepoint', async () => {
     const frame = await scope.pushFrame(outer.frame)
@@ -121,6 +129,13 @@ export const runNested = <Tx, E, T>(
   })
 }
 
+const endedInside = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.conflict,
+    'commit() and rollback() wait for nested transactions, and this was called inside of one, so both would wait for ' +
+      'ever. Let the nested one end first; throw out of it to undo it.',
+  )
+
 /** The manual form: begun by hand, ended by commit or rollback. */
 export class ManualRun<Tx, E> {
   readonly place: Place<Tx, E>
@@ -135,8 +150,14 @@ export class ManualRun<Tx, E> {
   }
 
   commit(): Promise<void> {
+    return this.#end(() => this.#commit())
+  }
+
+  /** Once, and not from inside of a nested one, for whose end it would wait. */
+  #end(how: () => Promise<void>): Promise<void> {
     if (this.#ending !== null) return Promise.reject(endedError())
-    this.#ending = this.#commit()
+    if (this.#parts.scopes.isNestedIn(this.place.scope)) return Promise.reject(endedInside())
+    this.#ending = how()
     return this.#ending
   }
 
@@ -157,9 +178,7 @@ export class ManualRun<Tx, E> {
   }
 
   rollback(): Promise<void> {
-    if (this.#ending !== null) return Promise.reject(endedError())
-    this.#ending = this.#rollback()
-    return this.#ending
+    return this.#end(() => this.#rollback())
   }
 
   async #rollback(): Promise<void> {

@@ -15,7 +15,7 @@ import type { EventSource } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import { createPreparer } from './prepare.ts'
 import { createPublishStage } from './publish.ts'
-import { enlist, PublishAt } from './publish-at.ts'
+import { PublishAt } from './publish-at.ts'
 import type {
   Aggregate,
   OutboxTransaction,
@@ -84,7 +84,7 @@ class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
   ): Promise<readonly string[]> {
     return attempt(() => {
       const { place, value } = this.#place(given)
-      return enlist(place, () => this.#shared.publishAt.publish(place, value as readonly Draft[], true))
+      return enlist(this.#shared, place, (at) => at.publish(place, value as readonly Draft[], true))
     })
   }
 
@@ -100,7 +100,7 @@ class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
   publishFrom(tx: TxHandle<Tx>, ...aggregates: readonly Aggregate[]): Promise<readonly string[]> {
     return attempt(() => {
       const { place } = this.#place([tx, null])
-      return enlist(place, () => this.#shared.publishAt.publishFrom(place, aggregates))
+      return enlist(this.#shared, place, (at) => at.publishFrom(place, aggregates))
     })
   }
 
@@ -167,8 +167,21 @@ const attempt = <T>(fn: () => Promise<T>): Promise<T> => {
   }
 }
 
+/**
+ * Runs work that the end of the transaction waits for. The caller must return this very promise: when nobody
+ * waits for it, the transaction does, and a wrapper around it would still end the process with its rejection.
+ */
+const enlist = <T, E>(
+  { scopes, publishAt }: Shared<E>,
+  place: AnyPlace<E>,
+  work: (at: PublishAt<E>) => Promise<T>,
+): Promise<T> => {
+  if (place.scope === null) return work(publishAt)
+  return place.scope.track(place.frame, 'publish', () => scopes.runPublish(place, () => work(publishAt)))
+}
+
 const publishOne = <E>(shared: Shared<E>, place: AnyPlace<E>, draft: Draft): Promise<string> =>
-  enlist(place, () => shared.publishAt.publish(place, [draft], false).then(only))
+  enlist(shared, place, (at) => at.publish(place, [draft], false).then(only))
 
 const trackAt = <A extends Aggregate>(place: Place, aggregate: A): A => {
   place.scope.requireOpen(place.frame)
@@ -204,10 +217,9 @@ const manualTransaction = <Tx, E>(shared: Shared<E>, run: ManualRun<Tx, E>): Out
   const transaction: OutboxTransaction<Tx> = {
     tx: run.place.tx,
     publish: (draft) => attempt(() => publishOne(shared, here(), draft)),
-    publishMany: (drafts) =>
-      attempt(() => enlist(here(), () => shared.publishAt.publish(place, drafts, true))),
+    publishMany: (drafts) => attempt(() => enlist(shared, here(), (at) => at.publish(place, drafts, true))),
     publishFrom: (...aggregates) =>
-      attempt(() => enlist(here(), () => shared.publishAt.publishFrom(place, aggregates))),
+      attempt(() => enlist(shared, here(), (at) => at.publishFrom(place, aggregates))),
     track: (aggregate) => trackAt(here(), aggregate),
     run: (fn) => shared.scopes.run(run.place, () => fn(run.place.tx)),
     commit: () => run.commit(),

@@ -103,7 +103,9 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
         await this.#control(open, `RELEASE SAVEPOINT ${name}`)
         return result
       } catch (error) {
-        if (!open.broken && open.gone === null) await this.#control(open, `ROLLBACK TO SAVEPOINT ${name}`)
+        // When the outer one is over its connection is somebody else's by now.
+        if (!child.ended && !open.broken && open.gone === null)
+          await this.#control(open, `ROLLBACK TO SAVEPOINT ${name}`)
         throw error
       }
     } catch (error) {

@@ -115,7 +115,8 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
       connection.exec(`RELEASE ${name}`)
       return result
     } catch (error) {
-      if (connection.inTransaction) {
+      // When the outer one is over the transaction is somebody else's by now.
+      if (!child.ended && connection.inTransaction) {
         connection.exec(`ROLLBACK TO ${name}`)
         connection.exec(`RELEASE ${name}`)
       }

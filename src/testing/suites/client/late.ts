@@ -1,36 +1,11 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { type Draft, defineEvent } from '../../../core/define-event.ts'
 import { createOutbox } from '../../../core/outbox.ts'
 import type { Store } from '../../../core/spi/index.ts'
-import type { StandardSchema } from '../../../core/standard-schema.ts'
 import type { ClientFixture, ClientTopic } from '../client-fixture.ts'
+import { checkedEvent, slowEvent } from './slow-event.ts'
 
 const BUSINESS = new Error('business')
-
-/** An event with a schema that answers when this has happened. */
-const checkedEvent = (type: string, told: Promise<void>): Draft => {
-  const schema: StandardSchema = {
-    '~standard': {
-      version: 1,
-      vendor: 'suite',
-      validate: async (value) => {
-        await told
-        return { value }
-      },
-    },
-  }
-  return defineEvent(type, { schema })({ type })
-}
-
-/** An event whose schema answers when it is told to. */
-const slowEvent = (type: string): { readonly draft: Draft; answer(): void } => {
-  let answer!: () => void
-  const told = new Promise<void>((resolve) => {
-    answer = resolve
-  })
-  return { draft: checkedEvent(type, told), answer }
-}
 
 type Publish = (tx: unknown, n: number) => Promise<unknown>
 
