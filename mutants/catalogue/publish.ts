@@ -38,6 +38,22 @@ export const PUBLISH: readonly Mutant[] = [
     hunters: ['src/core/flow/commit.test.ts'],
   },
   {
+    name: 'rollback-under-nested',
+    file: COMMIT,
+    find: 'while (this.#frames.includes(frame) && this.innermost !== frame) await this.innermost.over',
+    replace: '',
+    breaks: 'what a nested transaction sends does not land in the next transaction of its connection',
+    hunters: ['test/publish/savepoints.test.ts'],
+  },
+  {
+    name: 'nested-begins-after-failure',
+    file: COMMIT,
+    find: "if (below.failed || below.state !== 'open') throw endedError()",
+    replace: '',
+    breaks: 'a nested transaction does not begin when the one around it has failed',
+    hunters: ['test/publish/savepoints.test.ts'],
+  },
+  {
     name: 'insert-failed-and-sent',
     file: COMMIT,
     find: 'const hot = this.#doubt ? [] : root.hot',
