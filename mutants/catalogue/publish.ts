@@ -173,4 +173,37 @@ export const PUBLISH: readonly Mutant[] = [
     breaks: 'of several publishes with one new key one is delivered',
     hunters: ['test/clients/knex.test.ts > on its way'],
   },
+  {
+    name: 'proxy-for-all-requests',
+    file: 'src/clients/shared/handles.ts',
+    find: 'if (!isProxy(handle)) return',
+    replace: 'if (!isProxy(handle) || library !== undefined) return',
+    breaks:
+      'a handle that stands for the transactions of all requests is refused where they cannot be told apart',
+    hunters: ['test/clients/kysely.test.ts > asynchronous context'],
+  },
+  {
+    name: 'typeorm-proxy-as-it-is',
+    file: 'src/clients/typeorm.ts',
+    find: 'isProxy(handle) ? (',
+    replace: 'isProxy(handle) && handle === null ? (',
+    breaks: 'with TypeORM a Proxy is the manager of the transaction where it is used',
+    hunters: ['test/clients/typeorm-sources.test.ts > a Proxy'],
+  },
+  {
+    name: 'undone-writes-captured',
+    file: 'src/clients/shared/captures.ts',
+    find: 'fate.isUndone = true',
+    replace: 'fate.isUndone = false',
+    breaks: 'an entity of which an undone nested transaction wrote something is not asked for its events',
+    hunters: ['test/clients/capture.test.ts > was undone'],
+  },
+  {
+    name: 'typeorm-waits-for-itself',
+    file: 'src/clients/typeorm.ts',
+    find: '?.isOver === false) throw waitsForItself()',
+    replace: '?.isOver === null) throw waitsForItself()',
+    breaks: 'on the one connection of SQLite nobody waits for the transaction that it is called in',
+    hunters: ['test/clients/typeorm-sources.test.ts > inside of a transaction'],
+  },
 ]

@@ -8,7 +8,7 @@
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor, SqlValue } from '../stores/sql/sql-executor.ts'
 import type { Answer } from './shared/answers.ts'
-import { Captures } from './shared/captures.ts'
+import { Captures, type Written } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
@@ -68,6 +68,7 @@ interface FlushEvent {
   readonly em: Manager
   readonly uow: {
     getChangeSets(): readonly { readonly entity: object }[]
+    getCollectionUpdates(): readonly { readonly owner: object }[]
     getIdentityMap(): Iterable<object>
   }
 }
@@ -190,12 +191,17 @@ class FlushWatch {
     const context = em.getTransactionContext()
     if (context === undefined) return
     const { captures } = this.#transactions
+    const root = this.#transactions.rootOf(context)
     const isOf = (tx: unknown): boolean => {
       const other = (tx as Manager).getTransactionContext()
-      return other !== undefined && this.#transactions.rootOf(other) === this.#transactions.rootOf(context)
+      return other !== undefined && this.#transactions.rootOf(other) === root
     }
-    const entities = new Set([...uow.getChangeSets().map(({ entity }) => entity), ...uow.getIdentityMap()])
-    for (const entity of entities) captures.take(context, entity, isOf)
+    const changed = uow.getChangeSets().map(({ entity }) => entity)
+    const written = new Set([...changed, ...uow.getCollectionUpdates().map(({ owner }) => owner)])
+    for (const entity of written) captures.take(root, context, entity, isOf)
+    for (const entity of uow.getIdentityMap()) {
+      if (!written.has(entity)) captures.take(root, context, entity, isOf, false)
+    }
   }
 }
 
@@ -237,6 +243,7 @@ export const mikroOrmTransactions = <EM extends MikroOrmEntityManager>(
     if (context === undefined) throw new TypeError('this entity manager of mikro-orm has no transaction')
     return context
   }
+  const listeners: Written[] = []
   /** An entity manager forgets its own at the end. */
   const contexts = new WeakMap<object, Context>()
   return clientOf<Tx>({
@@ -248,12 +255,13 @@ export const mikroOrmTransactions = <EM extends MikroOrmEntityManager>(
         .fork()
         .transactional((em) => {
           contexts.set(em, contextOf(em))
+          watch.captures.hear(contextOf(em), listeners)
           return fn(em)
         }),
     hasCommitted: (tx) => contexts.get(tx)?.isCommitted === true,
     nested: (tx, fn) => (watch.innermostOf(contextOf(tx)) ?? managerOf(tx)).transactional(fn),
     flush: (tx) => managerOf(tx).flush(),
-    ...(capture ? { capture: watch.captures.listen } : {}),
+    ...(capture ? { capture: (written) => void listeners.push(written) } : {}),
     send: (tx, sql, params) => watch.send(contextOf(tx), sql, params),
     inTransaction(handle) {
       if (!isManager(handle)) return false

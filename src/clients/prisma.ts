@@ -270,6 +270,8 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
     name: 'prisma',
     doubts: running === null ? new StandingDoubt() : doubts,
     subjectOf: (tx) => running?.get(idOf(tx)) ?? tx,
+    // Its handles are Proxies themselves. They are told apart by the id of their transaction.
+    standsFor: (tx) => tx,
     saysEnded,
     timedOut,
     refusesCommit: saysEnded,

@@ -3,14 +3,17 @@
  * one. TypeORM tells its subscribers when a transaction ends, so events of a transaction that the application opened
  * go the hot way too, and what it writes, so that entities can be asked for their events.
  */
-import { ERROR_CODES, OutboxError } from '../core/errors.ts'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { isProxy } from 'node:util/types'
+import { ERROR_CODES, OutboxError, StoreError } from '../core/errors.ts'
 import { createSystemRuntime } from '../core/runtime/system-runtime.ts'
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { commitUnknown } from '../stores/sql/transaction-scope.ts'
 import { LockedError, Turns } from '../stores/sqlite/turns.ts'
+import { WriteMutex } from '../stores/sqlite/write-mutex.ts'
 import { answerOf } from './shared/answers.ts'
-import { Captures } from './shared/captures.ts'
+import { Captures, type Written } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
@@ -31,6 +34,7 @@ interface QueryRunner {
   /** 1 in a transaction, 2 in a savepoint of it, and so on. */
   readonly transactionDepth: number
   readonly databaseConnection?: PgClient
+  readonly manager: Manager
   query(
     sql: string,
     params: readonly unknown[],
@@ -78,6 +82,10 @@ const openRunner = (handle: object): QueryRunner => {
   if (runner === undefined) throw new TypeError('this handle of typeorm has no query runner')
   return runner
 }
+
+/** A Proxy may stand for another manager in each asynchronous context; the query runner knows the one of here. */
+const managerOf = <Tx extends object>(handle: Tx): Tx =>
+  isProxy(handle) ? ((runnerOf(handle)?.manager as Tx | undefined) ?? handle) : handle
 
 /** Follows transactions by what subscribers are told. Savepoints are announced too; then it goes on. */
 class TransactionWatch {
@@ -155,7 +163,7 @@ class WriteWatch {
 
   #written({ queryRunner, entity }: EntityEvent): void {
     const level = this.#levelAt(queryRunner, queryRunner.transactionDepth)
-    this.captures.take(level, entity, (tx) => runnerOf(tx as object) === queryRunner)
+    this.captures.take(queryRunner, level, entity, (tx) => runnerOf(tx as object) === queryRunner)
   }
 
   #levelAt(runner: QueryRunner, depth: number): object {
@@ -170,22 +178,32 @@ class WriteWatch {
 /** As long as a store waits for a lock by default. */
 const BUSY_TIMEOUT_MS = 5_000
 
+const PLACE = 'The database behind typeorm'
+
 /**
  * On SQLite there is one query runner for everybody. A transaction that begins before another one's end becomes a
  * savepoint of it, and whoever ends first ends the other's. So ours wait for each other, and for those of the application.
  */
 class OneAtATime {
+  readonly #mutex = new WriteMutex()
   readonly #turns = new Turns({
-    place: 'The database behind typeorm',
+    place: PLACE,
     busyTimeoutMs: BUSY_TIMEOUT_MS,
     runtime: createSystemRuntime(),
   })
-  #last: Promise<unknown> = Promise.resolve()
+  /** The transaction that the caller runs in: whoever waits there for another one waits for itself. */
+  readonly #inside = new AsyncLocalStorage<{ isOver: boolean }>()
 
-  run<T>(source: Source, fn: (manager: never) => Promise<T>): Promise<T> {
-    const done = this.#last.then(() => this.#alone(source, fn))
-    this.#last = done.catch(() => undefined)
-    return done
+  async run<T>(source: Source, fn: (manager: never) => Promise<T>): Promise<T> {
+    if (this.#inside.getStore()?.isOver === false) throw waitsForItself()
+    const release = await this.#turns.acquire(this.#mutex)
+    const turn = { isOver: false }
+    try {
+      return await this.#inside.run(turn, () => this.#alone(source, fn))
+    } finally {
+      turn.isOver = true
+      release()
+    }
   }
 
   async #alone<T>(source: Source, fn: (manager: never) => Promise<T>): Promise<T> {
@@ -208,6 +226,14 @@ class OneAtATime {
     })
   }
 }
+
+const waitsForItself = (): StoreError =>
+  new StoreError(
+    ERROR_CODES.storeBusy,
+    `${PLACE} has one connection, and this transaction was begun inside of another one on it, by another client or ` +
+      'outbox: each would wait for the other. Use the handle of the outer one, or the same publisher for both: then the ' +
+      'inner one is a savepoint.',
+  )
 
 /** What there is once per data source, however many clients are made of it. */
 class Watches {
@@ -264,6 +290,7 @@ export const typeormTransactions = <Tx extends object>(
   const source = dataSource as unknown as Source
   const watch = watchesOf(source)
   const { transactions, writes } = watch
+  const listeners: Written[] = []
   // At once: what fails in a transaction of the application before its first publish counts too.
   watch.subscribe(transactions)
   return clientOf<Tx>({
@@ -273,7 +300,10 @@ export const typeormTransactions = <Tx extends object>(
     run(fn) {
       watch.subscribe(transactions)
       if (capture) watch.subscribe(writes)
-      return watch.run(fn)
+      return watch.run((manager) => {
+        writes.captures.hear(openRunner(manager), listeners)
+        return fn(manager)
+      })
     },
     hasCommitted: (tx) => transactions.hasCommitted(openRunner(tx)),
     nested: (tx, fn) => (tx as Manager).transaction(fn),
@@ -282,7 +312,8 @@ export const typeormTransactions = <Tx extends object>(
       // Of what MySQL says about a statement without rows TypeORM makes an empty list.
       return answerOf(Array.isArray(raw) ? (records ?? raw) : raw)
     },
-    ...(capture ? { capture: writes.captures.listen } : {}),
+    ...(capture ? { capture: (written) => void listeners.push(written) } : {}),
+    standsFor: managerOf,
     pgClient: (tx) => runnerOf(tx)?.databaseConnection,
     inTransaction: (handle) => runnerOf(handle)?.isTransactionActive === true,
     observe(tx, ended) {

@@ -110,7 +110,9 @@ describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writ
       return deliveries.map(({ type }) => type).sort()
     }
     const spoil = (tx: unknown): Promise<unknown> => library.exec(tx, database.spoiling ?? '')
-    return { ...library, spoil, stored, written: () => database.numbers() }
+    const change = (tx: unknown, entity: Row, n: number): Promise<unknown> =>
+      library.save(tx, Object.assign(entity, { n }))
+    return { ...library, change, spoil, stored, written: () => database.numbers() }
   }
 
   it('are published without a call, once, however often they are written or published by hand', async () => {
@@ -186,6 +188,43 @@ describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writ
     expect(await written()).toEqual([1])
   })
 
+  it('are not published when all that was written of an entity was undone, though it was there before', async () => {
+    const { outbox, save, load, change, nested, stored } = await open()
+    await outbox.transaction(async (tx) => {
+      await save(tx, row(1))
+      await save(tx, row(2))
+      await save(tx, row(3))
+    })
+    await outbox.transaction(async (tx) => {
+      const [undone, again, untouched] = [await load(tx, 1), await load(tx, 2), await load(tx, 3)]
+      // A flush before, for MikroORM: it has them all by then.
+      await save(tx, row(4))
+      const undo = async (inner: unknown): Promise<void> => {
+        await change(inner, undone.happened('undone'), 10)
+        await change(inner, again, 20)
+        throw new Error('undo')
+      }
+      await outbox.transaction(undo).catch(() => undefined)
+      await nested(tx, undo).catch(() => undefined)
+      await change(tx, again.happened('again'), 21)
+      await change(tx, untouched.happened('untouched'), 30)
+    })
+    expect(await stored()).toEqual(['again', 'untouched'])
+  })
+
+  it('are published when an entity was written outside, also those that it got in an undone nested one', async () => {
+    const { outbox, save, change, nested, stored } = await open()
+    await outbox.transaction(async (tx) => {
+      const one = row(1).happened('kept')
+      await save(tx, one)
+      await nested(tx, async (inner) => {
+        await change(inner, one.happened('of the undone one'), 10)
+        throw new Error('undo')
+      }).catch(() => undefined)
+    })
+    expect(await stored()).toEqual(['kept', 'of the undone one'])
+  })
+
   it('are published when the entity was loaded', async () => {
     const { outbox, save, load, stored } = await open()
     await outbox.transaction((tx) => save(tx, row(1)))
@@ -225,6 +264,32 @@ describe('MikroORM', () => {
     })
     await outbox.transaction((em) => save(em, row(1)))
     await expect(outbox.transaction((em) => load(em, 1))).rejects.toThrow('#events')
+  })
+})
+
+describe('entities that MikroORM only has', () => {
+  it('are asked although an undone nested transaction had them too: it did not write them', async () => {
+    const database = await openDatabase('postgres')
+    const { outbox, save, load, close } = await onMikroOrm(database, true)
+    outbox.onAny(() => undefined)
+    await outbox.start()
+    onTestFinished(async () => {
+      await outbox.close()
+      await close()
+      await database.dispose()
+    })
+    await outbox.transaction((em) => save(em, row(1)))
+    await outbox.transaction(async (em) => {
+      const loaded = await load(em, 1)
+      const undone = em.transactional(async (inner) => {
+        await save(inner as typeof em, row(2))
+        throw new Error('undo')
+      })
+      await undone.catch(() => undefined)
+      loaded.happened('noted')
+    })
+    const { deliveries } = await outbox.inspect.list({ limit: 10 })
+    expect(deliveries.map(({ type }) => type)).toEqual(['noted'])
   })
 })
 

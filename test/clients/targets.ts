@@ -101,6 +101,15 @@ const LOCKED = [
     'the client of libsql begins each transaction on a connection of its own and does not wait for the lock',
 }))
 
+const OVERLAPPING = [
+  'several at the same time are kept apart',
+  'that are another transaction in each asynchronous context are kept apart, or refused',
+].map((test) => ({
+  test,
+  reason:
+    'TypeORM has one query runner for SQLite, and makes transactions that overlap savepoints of each other',
+}))
+
 const UNCOUNTED = [
   'a publish is one round trip more',
   'so is a publish of many, and one with an idempotency key',
@@ -186,13 +195,7 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
     openTypeorm,
     {
       skip: {
-        sqlite: [
-          {
-            test: 'several at the same time are kept apart',
-            reason:
-              'TypeORM has one query runner for SQLite, and makes transactions that overlap savepoints of each other',
-          },
-        ],
+        sqlite: OVERLAPPING,
       },
     },
   ),

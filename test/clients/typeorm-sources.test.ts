@@ -1,4 +1,5 @@
 /** Data sources of TypeORM: when they are initialised, whose subscribers are told, and the one connection of SQLite. */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import Libsql from 'libsql'
 import { DataSource, type EntityManager, EntitySchema } from 'typeorm'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -108,6 +109,39 @@ describe('a data source', () => {
     expect(await stored()).toEqual(['a'])
   })
 
+  it('has managers that a Proxy may stand for: it is the one of the transaction where it is used', async () => {
+    const { source, outbox, stored } = await open()
+    const current = new AsyncLocalStorage<EntityManager>()
+    const get = (_: object, name: string | symbol): unknown => Reflect.get(current.getStore() ?? {}, name)
+    const proxy = new Proxy<EntityManager>(source.manager, { get })
+    const client = typeormTransactions(source)
+    await source.transaction((manager) =>
+      current.run(manager, async () => {
+        expect(client.standsFor?.(proxy)).toBe(manager)
+        await outbox.publish(proxy, event('a'))
+      }),
+    )
+    await expect(outbox.publish(proxy, event('b'))).rejects.toMatchObject({
+      code: 'POSTHASTE_NO_TRANSACTION',
+    })
+    expect(await stored()).toEqual(['a'])
+  })
+
+  it('tells the client that opened a transaction what is written in it, and none of those that were made beside it', async () => {
+    const { source } = await open(true)
+    const told: number[] = []
+    const clients = [1, 2, 3].map((n) => {
+      const client = typeormTransactions(source, { capture: true })
+      client.capture?.(() => {
+        told.push(n)
+        return null
+      })
+      return client
+    })
+    await clients[1]?.run((manager) => manager.save(new Row(1)))
+    expect(told).toEqual([2])
+  })
+
   it('has subscribers that fail when the transaction is committed: it is, and never said to be rolled back', async () => {
     const { source, place, numbers, stored } = await open()
     const refused = Object.assign(new Error('no'), { code: 'SQLITE_CONSTRAINT' })
@@ -178,5 +212,22 @@ describe('the one connection of SQLite', () => {
     await expect(undone).rejects.toThrow('no')
     await kept
     expect(await numbers()).toEqual([2])
+  })
+
+  it('is not waited for inside of a transaction on it: that would never end', async () => {
+    const { source, outbox, insert, place, numbers, stored } = await open()
+    const second = outbox.via(typeormTransactions(source))
+    const busy = { code: 'POSTHASTE_STORE_BUSY', message: expect.stringContaining('inside of another one') }
+    let late: Promise<unknown> = Promise.resolve()
+    const { pass, passed } = gate()
+    await outbox.transaction(async () => {
+      await expect(second.transaction(async () => undefined)).rejects.toMatchObject(busy)
+      // What goes on after the end is no part of it any more.
+      late = passed.then(() => second.transaction((manager) => insert(manager, 1)))
+    })
+    pass()
+    await late
+    await place(2)
+    expect([await numbers(), await stored()]).toEqual([[1, 2], ['e2']])
   })
 })

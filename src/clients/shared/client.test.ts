@@ -63,3 +63,23 @@ describe('before a commit through node-postgres', () => {
     expect(sent.length).toBe(2)
   })
 })
+
+describe('a Proxy', () => {
+  const proxy = (): object => new Proxy({}, {})
+
+  it('is a handle where the library itself gave it, and refused where it did not', async () => {
+    const client = clientOf<object>({
+      name: 'library',
+      run: (fn) => fn(proxy()),
+      nested: (_, fn) => fn(proxy()),
+      send: async () => [],
+      inTransaction: () => true,
+    })
+    await client.run(async (tx) => {
+      expect(client.standsFor?.(tx)).toBe(tx)
+      await client.nested?.(tx, async (inner) => void expect(client.standsFor?.(inner)).toBe(inner))
+    })
+    const refusal = { code: 'POSTHASTE_UNSUPPORTED', message: expect.stringContaining('txHost.tx') }
+    expect(() => client.standsFor?.(proxy())).toThrow(expect.objectContaining(refusal))
+  })
+})

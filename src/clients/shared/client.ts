@@ -10,7 +10,7 @@ import { notInTransaction, transactionOver } from '../../stores/sql/transaction-
 import { type Answer, boundValues } from './answers.ts'
 import { Doubts, givenUp, PROBES } from './doubts.ts'
 import { afterCommit, commitErrorOf, isGivenUp, storeErrorOf } from './failures.ts'
-import { isObject } from './handles.ts'
+import { isObject, requireOneTransaction } from './handles.ts'
 import { hasFailed, isIdle, isUncertain, type PgClient } from './pg-client.ts'
 
 export type Ended = Parameters<NonNullable<Transactions<object, SqlExecutor>['observe']>>[1]
@@ -32,6 +32,7 @@ export interface Library<Tx extends object> {
   isUnseen?(tx: Tx): boolean
   /** From now on that is known. */
   join?(tx: Tx): Promise<void>
+  /** For libraries that can tell, or whose own handles are Proxies; elsewhere a Proxy of somebody else's is refused. */
   standsFor?(handle: Tx): Tx
   /** The library's own words for a handle that is used too late. */
   saysEnded?(error: unknown): boolean
@@ -61,12 +62,13 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly #depths = new WeakMap<object, number>()
   /** Those of `run`, of which the library tells everything that is sent. */
   readonly #seen = new WeakSet<object>()
+  /** Handles that `run` and `nested` gave: they are as the application's library makes them. */
+  readonly #given = new WeakSet<object>()
   /** The last question about each: one savepoint of it ends those after it. */
   readonly #questions = new WeakMap<object, Promise<void>>()
   readonly observe?: (tx: Tx, ended: Ended) => boolean
   readonly flush?: (tx: Tx) => Promise<void>
   readonly capture?: NonNullable<Library<Tx>['capture']>
-  readonly standsFor?: (handle: Tx) => Tx
 
   constructor(library: Library<Tx>) {
     this.library = library.name
@@ -75,7 +77,6 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     if (library.observe !== undefined) this.observe = library.observe.bind(library)
     if (library.flush !== undefined) this.flush = library.flush.bind(library)
     if (library.capture !== undefined) this.capture = library.capture.bind(library)
-    if (library.standsFor !== undefined) this.standsFor = library.standsFor.bind(library)
   }
 
   async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
@@ -86,6 +87,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
       thrown = null
       done = null
       this.#seen.add(this.#subjectOf(tx))
+      this.#given.add(tx)
       try {
         const result = await fn(tx)
         await this.#requireWell(tx)
@@ -116,7 +118,18 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
     const native = this.#library.nested
-    return native === undefined ? this.#savepoint(tx, fn) : (native.call(this.#library, tx, fn) as Promise<T>)
+    if (native === undefined) return this.#savepoint(tx, fn)
+    const inside = (inner: Tx): Promise<T> => {
+      this.#given.add(inner)
+      return fn(inner)
+    }
+    return native.call(this.#library, tx, inside) as Promise<T>
+  }
+
+  standsFor(handle: Tx): Tx {
+    if (this.#library.standsFor !== undefined) return this.#library.standsFor(handle)
+    if (!this.#given.has(handle)) requireOneTransaction(this.library, handle)
+    return handle
   }
 
   /** Statements are sent at once, in front of whatever the application sends next. */

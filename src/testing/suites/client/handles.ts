@@ -1,7 +1,27 @@
 import assert from 'node:assert/strict'
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientTopic } from '../client-fixture.ts'
 
 const REFUSALS = ['POSTHASTE_NO_TRANSACTION', 'POSTHASTE_TRANSACTION_ENDED']
+
+/** As modules for dependency injection make them: one object for all requests, in each of which it is another transaction. */
+const ambientHandle = (): { readonly handle: object; run<T>(tx: unknown, fn: () => T): T } => {
+  const current = new AsyncLocalStorage<unknown>()
+  const handle = new Proxy<object>(
+    {},
+    {
+      get(_, name) {
+        const tx = current.getStore() as object
+        const member: unknown = Reflect.get(tx, name)
+        return typeof member === 'function' ? member.bind(tx) : member
+      },
+    },
+  )
+  return { handle, run: (tx, fn) => current.run(tx, fn) }
+}
+
+const isUnsupported = (outcome: PromiseSettledResult<unknown>): boolean =>
+  outcome.status === 'rejected' && outcome.reason?.code === 'POSTHASTE_UNSUPPORTED'
 
 export const handlesTopic: ClientTopic = {
   title: 'handles',
@@ -58,6 +78,24 @@ export const handlesTopic: ClientTopic = {
         },
       )
       await t.expectOnly(1)
+    },
+
+    'that are another transaction in each asynchronous context are kept apart, or refused': async (t) => {
+      const { handle, run } = ambientHandle()
+      const numbers = [1, 2, 3, 4, 5, 6]
+      const outcomes = await Promise.allSettled(
+        numbers.map((n) =>
+          t.harness.own((tx) =>
+            run(tx, async () => {
+              await t.harness.write(tx, n)
+              await t.publish(handle, `e${n}`)
+              if (n % 2 === 0) throw new Error('no')
+            }),
+          ),
+        ),
+      )
+      const isRefused = outcomes.some(isUnsupported)
+      await (isRefused ? t.expectOnly() : t.expectOnly(1, 3, 5))
     },
   },
 }
