@@ -212,6 +212,21 @@ describe.each(['MikroORM', 'TypeORM'] as const)('events of entities that %s writ
     expect(await stored()).toEqual(['again', 'untouched'])
   })
 
+  it('are published when the entity was given to track, whatever is undone of it', async () => {
+    const { outbox, save, load, change, nested, stored } = await open()
+    await outbox.transaction((tx) => save(tx, row(1)))
+    await outbox.transaction(async (tx) => {
+      const tracked = await load(tx, 1)
+      await save(tx, row(2))
+      outbox.track(tracked).happened('tracked')
+      await nested(tx, async (inner) => {
+        await change(inner, tracked, 10)
+        throw new Error('undo')
+      }).catch(() => undefined)
+    })
+    expect(await stored()).toEqual(['tracked'])
+  })
+
   it('are published when an entity was written outside, also those that it got in an undone nested one', async () => {
     const { outbox, save, change, nested, stored } = await open()
     await outbox.transaction(async (tx) => {

@@ -32,6 +32,8 @@ export class Frame {
   afterCommit: Callback[] = []
   afterRollback: Callback[] = []
   tracked = new Set<EventSource>()
+  /** Of these, what the application itself gave: that its library wrote nothing of it does not take it away. */
+  given = new Set<EventSource>()
   /** Publishes and savepoints that began in it and have not ended. */
   readonly pending = new Set<PendingWork>()
   /** Resolves when its savepoint was released or undone. */
@@ -56,6 +58,11 @@ export class Frame {
     return this.tracked.has(source) || (this.below?.tracks(source) ?? false)
   }
 
+  /** What the library had written of it was undone. */
+  untrack(source: EventSource): void {
+    if (!this.given.has(source)) this.tracked.delete(source)
+  }
+
   takeOver(other: Frame): void {
     // No spread into push: a transaction may have published more than a call takes arguments.
     this.hot = this.hot.concat(other.hot)
@@ -63,6 +70,7 @@ export class Frame {
     this.afterCommit = this.afterCommit.concat(other.afterCommit)
     this.afterRollback = this.afterRollback.concat(other.afterRollback)
     for (const source of other.tracked) this.tracked.add(source)
+    for (const source of other.given) this.given.add(source)
     other.end()
   }
 
@@ -78,6 +86,7 @@ export class Frame {
     this.afterCommit = []
     this.afterRollback = []
     this.tracked = new Set()
+    this.given = new Set()
     this.end()
   }
 }

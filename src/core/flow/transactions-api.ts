@@ -190,6 +190,7 @@ const trackAt = <A extends Aggregate>(place: Place, aggregate: A): A => {
   }
   // Into the frame of the caller: a rolled-back savepoint forgets its aggregates as well.
   place.frame.tracked.add(aggregate)
+  place.frame.given.add(aggregate)
   return aggregate
 }
 
@@ -203,7 +204,7 @@ const captureFrom = <Tx, E>({ scopes, capturing }: Shared<E>, transactions: Tran
     const { frame } = place
     if (frame.tracks(source as EventSource)) return null
     frame.tracked.add(source as EventSource)
-    return () => void frame.owner?.tracked.delete(source as EventSource)
+    return () => frame.owner?.untrack(source as EventSource)
   })
 }
 
