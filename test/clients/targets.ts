@@ -101,6 +101,14 @@ const LOCKED = [
     'the client of libsql begins each transaction on a connection of its own and does not wait for the lock',
 }))
 
+/** On SQLite; what becomes of the events is in sqlite-ended.test.ts. */
+const stuckAfter = (reason: string) =>
+  [
+    'a deadlock that was swallowed: rolled back, and nothing is sent',
+    'a publish after a deadlock that was swallowed is refused',
+    'so is one after an earlier publish',
+  ].map((test) => ({ test, reason }))
+
 const UNCOUNTED = [
   'a publish is one round trip more',
   'so is a publish of many, and one with an idempotency key',
@@ -192,6 +200,7 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
             reason:
               'TypeORM has one query runner for SQLite, and makes transactions that overlap savepoints of each other',
           },
+          ...stuckAfter('TypeORM takes a transaction whose ROLLBACK failed for open from then on'),
         ],
       },
     },
@@ -201,6 +210,7 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
     EVERYWHERE,
     says('mikroOrmTransactions', { commitHooks: true, nested: 'its own' }),
     openMikroOrm,
+    { skip: { sqlite: stuckAfter('MikroORM never gives the only connection back when ROLLBACK failed') } },
   ),
   sequelize: target(
     'sequelize',
