@@ -206,4 +206,28 @@ export const PUBLISH: readonly Mutant[] = [
     breaks: 'on the one connection of SQLite nobody waits for the transaction that it is called in',
     hunters: ['test/clients/typeorm-sources.test.ts > inside of a transaction'],
   },
+  {
+    name: 'sqlite-stored-on-its-own',
+    file: 'src/stores/sqlite/sqlite-store.ts',
+    find: 'if (look === null || !this.#database.isCommitted(look)) return',
+    replace: 'if (look === null || this.#database.isOpen) return',
+    breaks: 'what is published after SQLite has rolled back by itself is not stored on its own',
+    hunters: ['test/clients/sqlite-ended.test.ts'],
+  },
+  {
+    name: 'sqlite-mark-on-its-own-trusted',
+    file: 'src/stores/sqlite/sqlite-store.ts',
+    find: 'if (this.#database.isCommitted(look)) throw endedBefore()',
+    replace: 'if (!this.#database.isOpen) throw endedBefore()',
+    breaks: 'a late publish after SQLite has rolled back by itself is not stored on its own',
+    hunters: ['test/clients/sqlite-ended.test.ts > a mark left'],
+  },
+  {
+    name: 'mikro-orm-unseen-trusted',
+    file: 'src/clients/mikro-orm.ts',
+    find: 'this.doubts.raise(this.rootOf(context))',
+    replace: 'this.doubts.clear(this.rootOf(context))',
+    breaks: 'a publish after a deadlock that nobody told of is not stored on its own',
+    hunters: ['test/clients/unseen.test.ts > MikroORM'],
+  },
 ]

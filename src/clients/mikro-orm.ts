@@ -92,12 +92,19 @@ interface Manager extends MikroOrmEntityManager {
 const isManager = (handle: object): handle is Manager =>
   typeof (handle as Partial<Manager>).getTransactionContext === 'function'
 
+const isOpen = ({ isCommitted, isRolledBack }: Context): boolean => !isCommitted && !isRolledBack
+
+const connectionOf = (context: Context): Promise<KyselyConnection> =>
+  context.getExecutor().provideConnection(async (connection) => connection)
+
 /** Follows transactions and their savepoints by what subscribers are told. */
 class TransactionWatch {
   readonly doubts = new Doubts()
   readonly captures = new Captures<Context>()
   readonly #seen = new WeakSet<Context>()
   readonly #direct = new WeakMap<Context, ReturnType<typeof directlyTo>>()
+  /** The last transaction of each connection. */
+  readonly #roots = new WeakMap<KyselyConnection, Context>()
   readonly #beginning = new WeakMap<object, Context>()
   readonly #outer = new WeakMap<Context, Context>()
   /** What is open in a transaction, itself first. */
@@ -146,11 +153,28 @@ class TransactionWatch {
       return
     }
     this.#open.set(transaction, [transaction])
-    const follow = async (connection: KyselyConnection): Promise<void> => {
-      watchStatements(connection, SENDING, this.doubts, transaction)
-      this.#direct.set(transaction, directlyTo(connection))
-    }
-    await transaction.getExecutor().provideConnection(follow)
+    this.#follow(transaction, await connectionOf(transaction))
+  }
+
+  isUnseen(context: Context): boolean {
+    return !this.#direct.has(this.rootOf(context))
+  }
+
+  /** One whose beginning was not told of: MySQL may have rolled it back already, and stores what comes next on its own. */
+  async join(context: Context): Promise<void> {
+    if (!this.isUnseen(context)) return
+    const connection = await connectionOf(context)
+    const root = this.#roots.get(connection)
+    // A savepoint in one that was joined before.
+    if (root !== undefined && root !== context && isOpen(root)) this.#outer.set(context, root)
+    else this.#follow(context, connection)
+    this.doubts.raise(this.rootOf(context))
+  }
+
+  #follow(root: Context, connection: KyselyConnection): void {
+    watchStatements(connection, SENDING, this.doubts, root)
+    this.#direct.set(root, directlyTo(connection))
+    this.#roots.set(connection, root)
   }
 
   afterTransactionCommit({ transaction }: TransactionEvent): void {
@@ -262,11 +286,13 @@ export const mikroOrmTransactions = <EM extends MikroOrmEntityManager>(
     nested: (tx, fn) => (watch.innermostOf(contextOf(tx)) ?? managerOf(tx)).transactional(fn),
     flush: (tx) => managerOf(tx).flush(),
     ...(capture ? { capture: (written) => void listeners.push(written) } : {}),
+    isUnseen: (tx) => watch.isUnseen(contextOf(tx)),
+    join: (tx) => watch.join(contextOf(tx)),
     send: (tx, sql, params) => watch.send(contextOf(tx), sql, params),
     inTransaction(handle) {
       if (!isManager(handle)) return false
       const context = handle.getTransactionContext()
-      return context !== undefined && !context.isCommitted && !context.isRolledBack
+      return context !== undefined && isOpen(context)
     },
     standsFor: (handle) => (isManager(handle) ? (handle.getContext(false) as object as Tx) : handle),
     observe: (tx, ended) => watch.wait(contextOf(tx), ended),

@@ -30,7 +30,7 @@ export interface TestDatabase {
   numbers(): Promise<number[]>
   /** The connection that sends this text is cut. */
   cutAt?(text: string, when: 'before' | 'after'): Promise<void>
-  /** Meets a deadlock on the connection of these statements, which are rolled back for it. */
+  /** Meets a deadlock, or its like, on the connection of these statements, which are rolled back for it. */
   deadlock?(exec: (sql: string) => Promise<unknown>): Promise<unknown>
   roundTrips?(fn: () => Promise<unknown>): Promise<number>
   dispose(): Promise<void>
@@ -212,6 +212,10 @@ const openSqlite = async ({ openFile = (path) => new Database(path) }: Opening):
     failureEndsTransaction: false,
     overlaps: false,
     numbers: async () => numbersOf(hand.prepare('SELECT n FROM client_rows').all()),
+    deadlock: async (exec) => {
+      await exec('INSERT INTO client_parents VALUES (1)')
+      return await exec('INSERT OR ROLLBACK INTO client_parents VALUES (1)')
+    },
     dispose: async () => {
       hand.close()
       ofStore.close()

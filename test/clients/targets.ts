@@ -110,6 +110,14 @@ const OVERLAPPING = [
     'TypeORM has one query runner for SQLite, and makes transactions that overlap savepoints of each other',
 }))
 
+/** On SQLite; what becomes of the events is in sqlite-ended.test.ts. */
+const stuckAfter = (reason: string) =>
+  [
+    'a deadlock that was swallowed: rolled back, and nothing is sent',
+    'a publish after a deadlock that was swallowed is refused',
+    'so is one after an earlier publish',
+  ].map((test) => ({ test, reason }))
+
 const UNCOUNTED = [
   'a publish is one round trip more',
   'so is a publish of many, and one with an idempotency key',
@@ -195,7 +203,10 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
     openTypeorm,
     {
       skip: {
-        sqlite: OVERLAPPING,
+        sqlite: [
+          ...OVERLAPPING,
+          ...stuckAfter('TypeORM takes a transaction whose ROLLBACK failed for open from then on'),
+        ],
       },
     },
   ),
@@ -204,6 +215,7 @@ export const CLIENT_TARGETS: Readonly<Record<string, ClientTarget>> = {
     EVERYWHERE,
     says('mikroOrmTransactions', { commitHooks: true, nested: 'its own' }),
     openMikroOrm,
+    { skip: { sqlite: stuckAfter('MikroORM never gives the only connection back when ROLLBACK failed') } },
   ),
   sequelize: target(
     'sequelize',

@@ -113,6 +113,34 @@ describe('a deadlock that was swallowed', () => {
     expect(await stored()).toBe(0)
   })
 
+  it.each(['outer', 'inner'])(
+    'is seen with entity managers of MikroORM that have an event manager of their own: %s',
+    async (which) => {
+      const database = await openDatabase('mariadb')
+      const orm = await mikroOrmOn(database)
+      const { outbox, stored } = await openOutbox(database, mikroOrmTransactions(orm))
+      onTestFinished(async () => {
+        await outbox.close()
+        await orm.close()
+        await database.dispose()
+      })
+      const meet = async (em: object): Promise<void> => {
+        const { execute } = em as { execute(text: string): Promise<unknown> }
+        await expect(database.deadlock?.((text) => execute.call(em, text))).rejects.toThrow()
+        await expect(outbox.publish(em as never, event)).rejects.toMatchObject(ROLLED_BACK)
+      }
+      const fork = orm.em.fork({ freshEventManager: true })
+      const running = fork.transactional(async (em) => {
+        await em.transactional((inner) => outbox.publish(inner as never, event))
+        await outbox.publish(em as never, event)
+        await em.transactional((inner) => outbox.publish(inner as never, event))
+        await (which === 'outer' ? meet(em) : em.transactional(meet))
+      })
+      await running.catch(() => undefined)
+      expect(await stored()).toBe(0)
+    },
+  )
+
   it('is seen with a data source of TypeORM that was initialised after the client was made', async () => {
     const database = await openDatabase('mariadb')
     const source = new DataSource({ type: 'mariadb', url: database.url } as DataSourceOptions)

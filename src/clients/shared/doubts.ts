@@ -63,7 +63,8 @@ const PROBE = 'posthaste_probe'
 
 /**
  * A savepoint needs a transaction that is well: a failed one of PostgreSQL refuses the first statement, and
- * without one MySQL does not know the savepoint when the second comes.
+ * without one MySQL does not know the savepoint when the second comes. On SQLite they say nothing, because there a savepoint
+ * begins a transaction; its store sees by itself what was stored on its own, and its COMMIT fails.
  */
 export const PROBES = [`SAVEPOINT ${PROBE}`, `RELEASE SAVEPOINT ${PROBE}`] as const
 

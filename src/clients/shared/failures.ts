@@ -48,7 +48,7 @@ const refusedCommit = (error: unknown): boolean =>
     (link) =>
       (postgres.sqlState(link) !== null && !postgres.isBroken(link)) ||
       mysql.refusesCommit(link) ||
-      ![null, 'IOERR'].includes(sqlite.sqliteCode(link)),
+      sqlite.refusesCommit(link),
   )
 
 /** It happened, but whoever hears of an error must not take that for granted, nor try again. */

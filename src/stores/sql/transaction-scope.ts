@@ -78,6 +78,13 @@ export const undoneMeanwhile = (): TransactionError =>
     'The transaction, or the savepoint, was rolled back before this event could be stored, so it was not. When several things are awaited together, the first that fails ends the transaction for all.',
   )
 
+/** Nobody noticed, and the event would have been stored whatever becomes of the data. */
+export const endedBefore = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.transactionEnded,
+    'The database has ended this transaction already, because of an earlier error in it or of a COMMIT or ROLLBACK that was sent by hand, so the event was not stored. Let that error out of the function.',
+  )
+
 export const commitRefused = (who: string, cause: unknown): TransactionError =>
   new TransactionError(
     ERROR_CODES.commitRolledBack,

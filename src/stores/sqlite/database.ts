@@ -6,8 +6,9 @@
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
+import type { SqlStatement } from '../sql/sql-executor.ts'
 import type { SqliteConnection } from './connection.ts'
-import { storeErrorOf } from './errors.ts'
+import { isBusy, storeErrorOf } from './errors.ts'
 import { type OpenDatabase, openDatabase } from './open-database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
 import { LockedError, Turns } from './turns.ts'
@@ -73,6 +74,21 @@ export class SqliteDatabase {
     const { memory } = this.#opened()
     const reading = (): Promise<T> => this.retrying(() => this.#inTransaction('BEGIN', work))
     return memory ? this.#underMutex(reading) : reading()
+  }
+
+  /**
+   * Whether others see what a client has written: then there was no transaction around it. Nobody is waited for: where the file
+   * is locked somebody has a transaction.
+   */
+  isCommitted({ sql, params }: SqlStatement): boolean {
+    const { own, memory } = this.#opened()
+    if (memory) return !own.inTransaction
+    try {
+      return own.rows(sql, params).length > 0
+    } catch (error) {
+      if (isBusy(error)) return false
+      throw storeErrorOf(error, this.place)
+    }
   }
 
   /** All of `work` or nothing. It may run again after it met a lock, and is rolled back before that. */

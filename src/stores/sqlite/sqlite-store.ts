@@ -22,7 +22,8 @@ import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
-import { undoneMeanwhile } from '../sql/transaction-scope.ts'
+import { endedBefore, undoneMeanwhile } from '../sql/transaction-scope.ts'
+import type { SqliteConnection } from './connection.ts'
 import { SqliteDatabase } from './database.ts'
 import { requireFile } from './open-database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
@@ -33,7 +34,13 @@ import * as claims from './statements/claim.ts'
 import * as cleaning from './statements/cleanup.ts'
 import * as extending from './statements/extend.ts'
 import * as holding from './statements/hold.ts'
-import { insertResult, insertStatements, overtakenStatements, undoStatements } from './statements/insert.ts'
+import {
+  insertResult,
+  insertStatements,
+  overtakenStatements,
+  undoStatements,
+  writtenStatement,
+} from './statements/insert.ts'
 import * as inspecting from './statements/inspect.ts'
 import * as laneStatements from './statements/lanes.ts'
 import { list } from './statements/list.ts'
@@ -96,15 +103,13 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     return this.#database.close()
   }
 
-  /**
-   * Without a mark it is sent at once, before the application does anything else. The transaction is not asked about:
-   * a savepoint, by which others are, would begin one here.
-   */
+  /** Without a mark it is sent at once, before the application does anything else. */
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
     const { mark } = request
     if (mark === undefined) return await this.#insert(executor, request)
     const look = lookStatement(this.#tables, mark)
     try {
+      if (this.#database.isCommitted(look)) throw endedBefore()
       const result = await this.#insert(executor, request)
       if ((await executor.run(look.sql, look.params))?.length === 0) throw undoneMeanwhile()
       return result
@@ -130,16 +135,41 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     if (executor.runSync !== undefined) return this.insertSync(executor, request)
     const statements = insertStatements(this.#tables, request)
     const answers: (readonly SqlRow[] | undefined)[] = []
-    try {
-      for (const { sql, params } of statements) answers.push(await executor.run(sql, params))
-    } catch (error) {
-      if (answers.length > 0) await this.#undo(executor, statements)
-      throw error
+    for (const { sql, params } of statements) {
+      try {
+        answers.push(await executor.run(sql, params))
+      } catch (error) {
+        if (answers.length > 0) await this.#undo(executor, statements)
+        throw error
+      }
+      if (answers.length === 1) await this.#requireTransaction(request, statements, answers[0])
     }
     const result = insertResult(request, answers)
     for (const { sql, params } of overtakenStatements(this.#tables, result, answers))
       await executor.run(sql, params)
     return result
+  }
+
+  /**
+   * After the first statement, which had to be sent at once, and before there is anything to deliver. What everybody sees
+   * by then was stored on its own. That costs the application no statement, and needs nobody to tell what failed before.
+   */
+  async #requireTransaction(
+    request: InsertRequest,
+    statements: readonly SqlStatement[],
+    answer: readonly SqlRow[] | undefined,
+  ): Promise<void> {
+    // One with a mark was asked about already, and an event of its id may be another try's.
+    if (request.mark !== undefined) return
+    const look = writtenStatement(this.#tables, request, answer)
+    if (look === null || !this.#database.isCommitted(look)) return
+    // Not on the connection that it was sent on, which may be another transaction's by now.
+    const undos = undoStatements(this.#tables, statements)
+    const remove = (c: SqliteConnection): void => {
+      for (const { sql, params } of undos) c.rows(sql, params)
+    }
+    await this.#database.write(remove).catch(() => undefined)
+    throw endedBefore()
   }
 
   insertSync(executor: SqlExecutor, request: InsertRequest): InsertResult {

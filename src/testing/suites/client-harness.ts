@@ -40,8 +40,8 @@ export interface ClientHarness<Tx = unknown, E = unknown> {
    */
   loseCommit?(when: 'before' | 'after'): Promise<void>
   /**
-   * Meets a deadlock, which the database ends by rolling this whole transaction back; rejects with what the library
-   * says. Absent where that does not happen.
+   * Meets a deadlock, or what else makes the database roll this whole transaction back by itself, as `INSERT OR
+   * ROLLBACK` does on SQLite; rejects with what the library says. Absent where that does not happen.
    */
   deadlock?(tx: Tx): Promise<unknown>
   /** How often the library waited for the database while `fn` ran; absent where nobody can see that. */

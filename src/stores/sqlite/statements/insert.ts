@@ -234,6 +234,22 @@ export const insertStatements = (tables: Tables, request: InsertRequest): readon
   return [...statements, { sql: DEDUP(tables), params: [JSON.stringify(claims)] }]
 }
 
+const LOOK = sqlText((t) => `SELECT 1 FROM ${t.events} WHERE id = unhex(?)`)
+
+/**
+ * One row where an event is seen that the first of `insertStatements`, which was answered so, has written for certain. Null
+ * where it wrote none, or nobody knows which.
+ */
+export const writtenStatement = (
+  tables: Tables,
+  { events }: InsertRequest,
+  answer: readonly SqlRow[] | undefined,
+): SqlStatement | null => {
+  const plain = events.find(({ idempotencyKey }) => idempotencyKey === null)
+  const id = plain === undefined ? answer?.[0]?.written : uuidToHex(plain.id)
+  return typeof id === 'string' ? { sql: LOOK(tables), params: [id] } : null
+}
+
 /** Takes back what was written, when a statement of `insertStatements` after the first one failed. */
 export const undoStatements = (tables: Tables, [events]: readonly SqlStatement[]): readonly SqlStatement[] =>
   events === undefined

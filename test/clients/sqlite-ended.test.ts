@@ -1,0 +1,177 @@
+/** SQLite rolls a transaction back by itself and stores what comes next on its own: an event of it must not be. */
+import { Kysely, SqliteDialect, sql } from 'kysely'
+import Database from 'libsql'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { kyselyTransactions } from '../../src/clients/kysely.ts'
+import { createOutbox, type Draft, defineEvent } from '../../src/index.ts'
+import { sqliteStore } from '../../src/stores/sqlite/index.ts'
+import { deferred } from '../publish/fixture.ts'
+import { openDatabase, type TestDatabase } from './databases.ts'
+import { openKnex } from './libraries/knex.ts'
+import { openKysely } from './libraries/kysely.ts'
+import { openMikroOrm } from './libraries/mikro-orm.ts'
+import { openTypeorm } from './libraries/typeorm.ts'
+import type { OpenLibrary } from './library.ts'
+import { openOutbox } from './outbox-on.ts'
+
+const event: Draft = { type: 'a', payload: 1 }
+const ENDED = { code: 'POSTHASTE_TRANSACTION_ENDED' }
+const ROLLED_BACK = { code: 'POSTHASTE_COMMIT_ROLLED_BACK' }
+
+/** What undoes the transaction that these statements are sent in. */
+const LOSSES = {
+  'INSERT OR ROLLBACK': [
+    'INSERT INTO client_parents VALUES (1)',
+    'INSERT OR ROLLBACK INTO client_parents VALUES (1)',
+  ],
+  'a trigger with RAISE(ROLLBACK)': ['INSERT INTO client_rows VALUES (-1)'],
+  'ROLLBACK sent by hand': ['ROLLBACK'],
+} as const
+
+type Loss = keyof typeof LOSSES
+const losses = Object.keys(LOSSES) as Loss[]
+
+type Open = (database: TestDatabase) => Promise<OpenLibrary<never>>
+
+const open = async (openLibrary: Open) => {
+  const database = await openDatabase('sqlite')
+  const hand = new Database(database.url)
+  hand.exec(
+    `CREATE TRIGGER no_negatives BEFORE INSERT ON client_rows WHEN NEW.n < 0 BEGIN SELECT RAISE(ROLLBACK, 'negative'); END`,
+  )
+  const library = await openLibrary(database)
+  const { outbox, stored } = await openOutbox(database, library.transactions)
+  onTestFinished(async () => {
+    await outbox.close()
+    // MikroORM never gives a connection back whose ROLLBACK failed.
+    await library.close(true)
+    hand.close()
+    await database.dispose()
+  })
+  const lose = async (tx: never, how: Loss): Promise<void> => {
+    for (const text of LOSSES[how]) await library.exec(tx, text).catch(() => undefined)
+  }
+  const left = (): number => {
+    const [row] = hand.prepare('SELECT count(*) AS n FROM outbox_dedup').all() as { n: number }[]
+    return Number(row?.n)
+  }
+  return { database, library, outbox, stored, lose, left }
+}
+
+const lateEvent = (after: Promise<void>): Draft => {
+  const validate = async (value: unknown) => {
+    await after
+    return { value }
+  }
+  return defineEvent('late', { schema: { '~standard': { version: 1, vendor: 'test', validate } } })(1)
+}
+
+describe.each(
+  Object.entries({ openKysely, openKnex, openMikroOrm, openTypeorm }) as unknown as [string, Open][],
+)('a transaction that SQLite has rolled back, swallowed: %s', (_, openLibrary) => {
+  it.each(losses)('%s: what is published afterwards is refused, and nothing is stored', async (how) => {
+    const { outbox, database, stored, lose } = await open(openLibrary)
+    const running = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, event)
+      await lose(tx, how)
+      await expect(outbox.publish(tx, event)).rejects.toMatchObject(ENDED)
+      await outbox.publish(tx, { ...event, idempotencyKey: 'k' })
+    })
+    await expect(running).rejects.toMatchObject(ENDED)
+    expect(await stored()).toBe(0)
+    expect(await database.numbers()).toEqual([])
+  })
+
+  it('nor is an idempotency key used up, or a mark left', async () => {
+    const { outbox, stored, lose, left } = await open(openLibrary)
+    const { promise, resolve } = deferred()
+    const running = outbox.transaction(async (tx) => {
+      await lose(tx, 'INSERT OR ROLLBACK')
+      await expect(outbox.publish(tx, { ...event, idempotencyKey: 'k' })).rejects.toMatchObject(ENDED)
+      const late = outbox.publish(tx, lateEvent(promise))
+      resolve()
+      await late
+    })
+    await expect(running).rejects.toMatchObject(ENDED)
+    expect([await stored(), left()]).toEqual([0, 0])
+  })
+
+  it('while a publish waits for its schema', async () => {
+    const { outbox, stored, lose, left } = await open(openLibrary)
+    const { promise, resolve } = deferred()
+    const running = outbox.transaction(async (tx) => {
+      const late = outbox.publish(tx, lateEvent(promise))
+      await lose(tx, 'INSERT OR ROLLBACK')
+      resolve()
+      await late
+    })
+    await expect(running).rejects.toMatchObject(ENDED)
+    expect([await stored(), left()]).toEqual([0, 0])
+  })
+
+  it('beside a publish that nobody has awaited yet', async () => {
+    const { outbox, stored, lose } = await open(openLibrary)
+    const running = outbox.transaction(async (tx) => {
+      await Promise.allSettled([
+        lose(tx, 'INSERT OR ROLLBACK'),
+        outbox.publish(tx, event),
+        outbox.publish(tx, event),
+      ])
+    })
+    await expect(running).rejects.toMatchObject(ROLLED_BACK)
+    expect(await stored()).toBe(0)
+  })
+
+  it('the commit of outbox.transaction is known to be none', async () => {
+    const { outbox, stored, lose } = await open(openLibrary)
+    const running = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, event)
+      await lose(tx, 'INSERT OR ROLLBACK')
+    })
+    await expect(running).rejects.toMatchObject(ROLLED_BACK)
+    expect(await stored()).toBe(0)
+  })
+
+  it.each(losses)('%s, in a transaction of the application', async (how) => {
+    const { outbox, library, stored, lose } = await open(openLibrary)
+    const running = library.own(async (tx) => {
+      await outbox.publish(tx, event)
+      await lose(tx, how)
+      await expect(outbox.publish(tx, event)).rejects.toMatchObject(ENDED)
+    })
+    await expect(running).rejects.toThrow('no transaction is active')
+    expect(await stored()).toBe(0)
+  })
+})
+
+describe('a database in memory, which the store shares with Kysely', () => {
+  it('has events with their data, and none after SQLite has rolled back', async () => {
+    const handle = new Database(':memory:')
+    const db = new Kysely<Record<string, never>>({
+      dialect: new SqliteDialect({ database: handle as never }),
+    })
+    const outbox = createOutbox({
+      store: sqliteStore({ database: handle }),
+      transactions: kyselyTransactions(db),
+      migrate: true,
+    })
+    const heard: string[] = []
+    outbox.onAny(({ type }) => void heard.push(type))
+    await outbox.start()
+    onTestFinished(async () => {
+      await outbox.close()
+      await db.destroy()
+    })
+    await outbox.transaction((tx) => outbox.publish(tx, event))
+    const running = outbox.transaction(async (tx) => {
+      await sql`CREATE TABLE once (n integer PRIMARY KEY)`.execute(tx)
+      await sql`INSERT INTO once VALUES (1)`.execute(tx)
+      await sql`INSERT OR ROLLBACK INTO once VALUES (1)`.execute(tx).catch(() => undefined)
+      await outbox.publish(tx, { ...event, type: 'b' })
+    })
+    await expect(running).rejects.toMatchObject(ENDED)
+    await outbox.flush()
+    expect(heard).toEqual(['a'])
+    expect((await outbox.inspect.list()).deliveries).toHaveLength(1)
+  })
+})
