@@ -3,6 +3,14 @@
  * and ends with a summary. Slow things (simulation, other Nodes) are in `npm test`.
  */
 import { heading, run } from './run.ts'
+import { NO_OPTIONS, runCommand } from './usage.ts'
+
+const HELP = `Usage: npm run check
+
+The gate before a merge: format, lint, types, generated files, unit and architecture tests, build, package, unused code. It takes no options.
+
+Exit code: 0 all is well, 1 something is not, 2 the command was not understood.
+`
 
 interface Step {
   readonly name: string
@@ -30,24 +38,26 @@ const steps: readonly Step[] = [
   { name: 'Unused files, exports and packages (knip)', command: ['knip'] },
 ]
 
-const results: { readonly name: string; readonly result: string; readonly ok: boolean }[] = []
-let built = true
+process.exitCode = await runCommand('check', HELP, NO_OPTIONS, async () => {
+  const results: { readonly name: string; readonly result: string; readonly ok: boolean }[] = []
+  let built = true
 
-for (const { name, command, needsBuild } of steps) {
-  heading(name)
-  if (needsBuild && !built) {
-    console.log('Not run: the build failed.')
-    results.push({ name, result: 'not run', ok: false })
-    continue
+  for (const { name, command, needsBuild } of steps) {
+    heading(name)
+    if (needsBuild && !built) {
+      console.log('Not run: the build failed.')
+      results.push({ name, result: 'not run', ok: false })
+      continue
+    }
+    const started = performance.now()
+    const [program, ...args] = command
+    const ok = run(program, args) === 0
+    if (program === 'tsdown') built = ok
+    const seconds = ((performance.now() - started) / 1000).toFixed(1)
+    results.push({ name, result: `${ok ? 'ok' : 'FAILED'} ${seconds} s`, ok })
   }
-  const started = performance.now()
-  const [program, ...args] = command
-  const ok = run(program, args) === 0
-  if (program === 'tsdown') built = ok
-  const seconds = ((performance.now() - started) / 1000).toFixed(1)
-  results.push({ name, result: `${ok ? 'ok' : 'FAILED'} ${seconds} s`, ok })
-}
 
-heading('Summary')
-for (const { name, result } of results) console.log(`${name.padEnd(46)} ${result}`)
-process.exitCode = results.every(({ ok }) => ok) ? 0 : 1
+  heading('Summary')
+  for (const { name, result } of results) console.log(`${name.padEnd(46)} ${result}`)
+  return results.every(({ ok }) => ok) ? 0 : 1
+})

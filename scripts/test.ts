@@ -7,6 +7,15 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { heading, ROOT } from './run.ts'
 import { installServices } from './services/index.ts'
+import { NO_OPTIONS, runCommand } from './usage.ts'
+
+const HELP = `Usage: npm test
+
+Build, all tests, the examples, 500 simulated histories, the drivers and the package on newer Nodes. It takes no options.
+Of one file: npx vitest run FILE
+
+Exit code: 0 all is well, 1 something is not, 2 the command was not understood.
+`
 
 interface Step {
   readonly name: string
@@ -86,7 +95,10 @@ const everything = async (): Promise<boolean> => {
   )
 }
 
-const ok = await everything()
-heading('Summary')
-for (const line of summary) console.log(line)
-process.exit(ok ? 0 : 1)
+const code = await runCommand('test', HELP, NO_OPTIONS, async () => {
+  const ok = await everything()
+  heading('Summary')
+  for (const line of summary) console.log(line)
+  return ok ? 0 : 1
+})
+process.exit(code)

@@ -55,6 +55,9 @@ export const endWithReader = (): void => {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', end)
 }
 
+/** Of a command that can do one thing only. */
+export const NO_OPTIONS = { help: { type: 'boolean', default: false } } as const
+
 /** The exit code: that of `run`, 0 after the help, 2 after wrong use. */
 export const runCommand = async <Spec extends OptionSpec & { readonly help: object }>(
   name: string,

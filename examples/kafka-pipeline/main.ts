@@ -7,7 +7,8 @@ await createOrders()
 await createInvoices(pool)
 await outbox.start()
 
-const [lamp = ''] = [await placeOrder('lamp'), await placeOrder('chair'), await placeOrder('table')]
+const lamp = await placeOrder('ada', 'lamp')
+const orders = [lamp, await placeOrder('ada', 'chair'), await placeOrder('ada', 'table')]
 let handled = 0
 const consuming = consume(async (message) => {
   const isNew = await makeInvoice(pool, message)
@@ -16,12 +17,15 @@ const consuming = consume(async (message) => {
   // Everything has arrived once: now the first one comes again.
   if (handled === 3) {
     await outbox.flush()
-    await outbox.operator.replay({ eventIds: [lamp] })
+    await outbox.operator.replay({ eventIds: [lamp.eventId] })
   }
   return handled === 4 ? 'enough' : 'more'
 })
 await consuming
-const { rows } = await pool.query('SELECT count(*) AS count FROM invoices')
+// Those of earlier starts are there, too.
+const { rows } = await pool.query('SELECT count(*) AS count FROM invoices WHERE order_id = ANY($1)', [
+  orders.map(({ orderId }) => orderId),
+])
 console.log(`Invoices: ${rows[0].count}`)
 await outbox.close()
 await pool.end()

@@ -6,9 +6,9 @@ import { kafkaPublisher } from 'posthaste/publishers/kafka'
 import { access, brokers, topic } from './kafka.ts'
 
 const orderPlaced = defineEvent('order.placed', {
-  schema: typeOnly<{ id: string; item: string }>(),
-  // The key of the record, too: all that happens to one order is in one partition, in order.
-  key: (order) => order.id,
+  schema: typeOnly<{ id: string; customer: string; item: string }>(),
+  // The key of the record, too: all that a customer orders is in one partition, in order.
+  key: (order) => order.customer,
 })
 
 export const pool = new pg.Pool({
@@ -24,13 +24,24 @@ export const outbox = createOutbox({
 })
 
 export const createOrders = async (): Promise<void> => {
-  await pool.query('CREATE TABLE IF NOT EXISTS orders (id uuid PRIMARY KEY, item text NOT NULL)')
+  await pool.query(
+    'CREATE TABLE IF NOT EXISTS customer_orders (id uuid PRIMARY KEY, customer text NOT NULL, item text NOT NULL)',
+  )
 }
 
-/** The order and the event are stored together, or neither is. Gives the id of the event. */
-export const placeOrder = (item: string): Promise<string> =>
+export interface Placed {
+  readonly orderId: string
+  readonly eventId: string
+}
+
+/** The order and the event are stored together, or neither is. */
+export const placeOrder = (customer: string, item: string): Promise<Placed> =>
   outbox.transaction(async (tx) => {
     const id = randomUUID()
-    await tx.query('INSERT INTO orders (id, item) VALUES ($1, $2)', [id, item])
-    return await outbox.publish(tx, orderPlaced({ id, item }))
+    await tx.query('INSERT INTO customer_orders (id, customer, item) VALUES ($1, $2, $3)', [
+      id,
+      customer,
+      item,
+    ])
+    return { orderId: id, eventId: await outbox.publish(tx, orderPlaced({ id, customer, item })) }
   })

@@ -18,9 +18,10 @@ export const outbox = createOutbox({
           const endpoint = await endpointOf(tenantId ?? '')
           return endpoint === null ? null : { url: endpoint.url, secret: endpoint.secrets }
         },
-        onGone: ({ url }) => {
+        // Awaited: where the address could not be taken out of use, this is told again.
+        onGone: async ({ url }) => {
+          await disable(url)
           console.log(`${new URL(url).pathname.slice(1)} answered 410 and is not asked any more`)
-          disable(url).catch(console.error)
         },
         // Only because the receivers of this example are on this machine.
         allowHttp: true,

@@ -138,6 +138,12 @@ export const takeOverview = async (
   }
 }
 
+/** For a worker. What is held waits for the head of its key, which is counted itself, or is dead and waits for an operator. */
+export const waitingOf = ({ pending, retry }: DestinationCounts['counts']): number => pending + retry
+
+/** As it can be pasted: without a reason it is refused. */
+export const retireText = (destination: string): string => `posthaste retire ${destination} --reason "…"`
+
 /** What to do about a destination that nobody serves. A worker refuses one that its configuration does not declare. */
 export const serveText = ({ host }: LoadedOutbox, destination: string): string => {
   const declared = host.declared()
@@ -145,8 +151,8 @@ export const serveText = ({ host }: LoadedOutbox, destination: string): string =
     return `posthaste worker --destinations ${destination}`
   // With an address alone nobody knows what the configurations of the workers say.
   return declared.length === 0
-    ? `start a worker that declares it, or posthaste retire ${destination} if none does any more`
-    : `declare it again, or posthaste retire ${destination}`
+    ? `start a worker that declares it, or ${retireText(destination)} if none does any more`
+    : `declare it again, or ${retireText(destination)}`
 }
 
 /** The name that people see: of what is not routed yet, too. */

@@ -36,3 +36,6 @@ export const count = (amount: number, one: string, many = `${one}s`): string =>
 
 const DELIVERIES = ['delivery', 'deliveries'] as const
 export const deliveriesText = (amount: number): string => count(amount, ...DELIVERIES)
+
+export const waitingText = (amount: number): string =>
+  `${deliveriesText(amount)} ${amount === 1 ? 'waits' : 'wait'}`

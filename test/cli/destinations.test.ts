@@ -22,7 +22,7 @@ describe('a destination that goes', { timeout: 240_000 }, () => {
     await shop.run(['worker', '--once', '--log-level', 'silent'])
 
     expect(stateOf(await shop.run(['status', '--json']), 'mailer')).toBe('unserved')
-    const remedy = 'declare it again, or posthaste retire mailer'
+    const remedy = 'declare it again, or posthaste retire mailer --reason "…"'
     expect((await shop.run(['doctor', '--json'])).json.findings).toContainEqual(
       expect.objectContaining({ check: 'destination served', level: 'error', remedy }),
     )

@@ -1,4 +1,4 @@
-/** `posthaste doctor` where indexes are part of the tables. */
+/** `posthaste doctor` on MySQL and MariaDB, where indexes are part of the tables. */
 import { randomBytes } from 'node:crypto'
 import mysql from 'mysql2/promise'
 import { expect, it, onTestFinished } from 'vitest'
@@ -6,7 +6,7 @@ import { serviceUrls } from '../../scripts/services/index.ts'
 import { createFolder } from './cli.ts'
 
 it.each(['mysql', 'mariadb'] as const)(
-  '%s: an index that is missing is named, with the statement that makes it',
+  '%s: the isolation is told, and an index that is missing is named, with the statement that makes it',
   {
     timeout: 60_000,
   },
@@ -24,12 +24,17 @@ it.each(['mysql', 'mariadb'] as const)(
     })
     const folder = createFolder()
     const place = ['--url', url, '--prefix', prefix]
-    const indexes = async () => {
+    const finding = async (wanted: string) => {
       const { json } = await folder.run(['doctor', ...place, '--json'])
-      return json.findings.find(({ check }: { check: string }) => check === 'indexes')
+      return json.findings.find(({ check }: { check: string }) => check === wanted)
     }
+    const indexes = () => finding('indexes')
     expect(await folder.run(['migrate', ...place])).toMatchObject({ code: 0 })
     expect(await indexes()).toMatchObject({ level: 'ok', text: 'all 12 are there' })
+    expect(await finding('isolation')).toMatchObject({
+      level: 'ok',
+      text: expect.stringMatching(/^repeatable read by default/),
+    })
     await client.query(`DROP INDEX by_key ON ${prefix}deliveries`)
     const found = await indexes()
     expect(found).toMatchObject({ level: 'error', text: `missing: ${prefix}deliveries.by_key` })

@@ -204,6 +204,34 @@ describe('the commands', { timeout: 240_000 }, () => {
     )
   })
 
+  it('say of one pass how many wait for a destination that cannot be reached, and why', async () => {
+    const shop = await createShop()
+    shop.write(
+      'shop.mjs',
+      SHOP.replace('PermanentError(', 'OutageError(').replace('PermanentError', 'OutageError'),
+    )
+    await shop.publish(4, 'ada')
+    const pass = await shop.run(['worker', '--once'])
+    expect(pass.code).toBe(0)
+    expect(pass.stdout).toContain('4 done, 0 dead')
+    expect(pass.stdout).toContain('mailer cannot be reached: 4 deliveries wait for it; the log says why')
+    const lines = pass.stderr.split('\n').filter((line) => line.includes('cannot be reached'))
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { level: 'warn', destination: 'mailer', error: '"ada" is no address' },
+    ])
+    const again = ['worker', '--once', '--log-level', 'silent', '--json']
+    expect((await shop.run(again)).json).toMatchObject({
+      claimed: 0,
+      unreachable: [{ destination: 'mailer', waiting: 4 }],
+    })
+    expect((await shop.run([...again, '--limit', '1'])).json.unreachable).toHaveLength(1)
+    const one = await shop.run(['consume-one'])
+    expect(one.code).toBe(1)
+    expect(one.stdout).toMatch(/^failed: it waits, and spent no attempt\n {2}event .*, to mailer\n/)
+    expect(one.stdout).toContain('it cannot be reached')
+    expect((await shop.run(['consume-one', '--json'])).json).toMatchObject({ idle: false, claimed: 0 })
+  })
+
   it('say who left a lane behind, and when it is taken', async () => {
     const shop = await createShop()
     await shop.run(['migrate'])

@@ -160,3 +160,23 @@ describe('npm run docs', () => {
     expect(stderr).toContain(message)
   })
 })
+
+describe.each([
+  ['check', 'scripts/check.ts'],
+  ['test', 'scripts/test.ts'],
+])('npm run %s', (name, script) => {
+  it('explains itself instead of running everything', { timeout: 60_000 }, async () => {
+    const { code, stdout, stderr } = await run(script, ['--help'])
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(/^Usage: npm .*Exit code/s)
+  })
+
+  it.each([
+    ['--bogus', "Unknown option '--bogus'"],
+    ['src/', "Unexpected argument 'src/'"],
+  ])('refuses %s', { timeout: 60_000 }, async (argument, message) => {
+    const { code, stdout, stderr } = await run(script, [argument])
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toBe(`${message}\nSee npm run ${name} -- --help\n`)
+  })
+})

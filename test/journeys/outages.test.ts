@@ -98,6 +98,93 @@ describe('an outage', () => {
     expect(broker.accepted.map(({ attempt }) => attempt)).toEqual([1])
   })
 
+  it('is in the log with its cause when it begins, now and then while it lasts, and when it ends', async () => {
+    const refused = Object.assign(new Error('connect ECONNREFUSED amqp://shop:hunter2@broker'), {
+      code: 'ECONNREFUSED',
+    })
+    const broker = failingDestination({ fail: () => refused })
+    const lines: string[] = []
+    await using t = createTestOutbox({
+      destinations: { broker: { to: broker, events: ['*'] } },
+      logger: {
+        log: (level, message, facts) => {
+          if (/reached/.test(message))
+            lines.push([level, facts?.destination, message, facts?.error].join(' | '))
+        },
+      },
+    })
+    await t.outbox.start()
+    for (let n = 0; n < 20; n += 1) await t.outbox.transaction((tx) => t.outbox.publish(tx, event(n)))
+    await t.advance(1_000)
+    const began =
+      'warn | broker | the destination cannot be reached; its deliveries wait, and spend no attempt | connect ECONNREFUSED amqp://shop:***@broker'
+    expect(lines).toEqual([began])
+    await t.advance(10 * 60_000)
+    expect(lines.length).toBeGreaterThan(5)
+    expect(lines.length).toBeLessThanOrEqual(11)
+    expect(new Set(lines)).toEqual(new Set([began]))
+    broker.script({ fail: 'never' })
+    await t.advance(60_000)
+    const ended = 'info | broker | the destination can be reached again | '
+    expect(lines.at(-1)).toBe(ended)
+    expect(lines.filter((line) => line === ended)).toHaveLength(1)
+    // The next one is another: nobody waits for a minute to hear of it.
+    const told = lines.length
+    broker.script({ fail: () => refused })
+    for (let n = 0; n < 3; n += 1) await t.outbox.transaction((tx) => t.outbox.publish(tx, event(n)))
+    await t.advance(1_000)
+    expect(lines.slice(told)).toEqual([began])
+  })
+
+  it('that comes and goes many times a second is told once a second, each time with its end', async () => {
+    let turn = 0
+    const broker = failingDestination({
+      fail: () => {
+        turn += 1
+        return turn % 2 === 1 ? new OutageError('the line is bad') : undefined
+      },
+    })
+    const lines: string[] = []
+    await using t = createTestOutbox({
+      destinations: {
+        broker: {
+          to: broker,
+          events: ['*'],
+          batchSize: 1,
+          breaker: { threshold: 1, openMs: 1, maxOpenMs: 1 },
+        },
+      },
+      logger: { log: (_level, message) => void (/reached/.test(message) && lines.push(message)) },
+    })
+    await t.outbox.start()
+    for (let n = 0; n < 400; n += 1) {
+      await t.outbox.transaction((tx) => t.outbox.publish(tx, event(n)))
+      await t.advance(10)
+    }
+    expect(turn).toBeGreaterThan(100)
+    const isEnd = lines.map((line) => line.includes('again'))
+    expect(isEnd).toEqual(isEnd.map((_, i) => i % 2 === 1))
+    expect(lines.length).toBeGreaterThan(4)
+    expect(lines.length).toBeLessThan(12)
+  })
+
+  it('is told once, and its end once, by rounds that each begin anew', async () => {
+    const broker = failingDestination({ fail: 'outage' })
+    const lines: string[] = []
+    await using t = createTestOutbox({
+      destinations: { broker: { to: broker, events: ['*'] } },
+      logger: { log: (_level, message) => void (/reached/.test(message) && lines.push(message)) },
+    })
+    await t.outbox.transaction((tx) => t.outbox.publish(tx, event()))
+    for (let n = 0; n < 5; n += 1) await t.outbox.processOnce()
+    expect(broker.received.length).toBeGreaterThan(5)
+    expect(lines).toEqual(['the destination cannot be reached; its deliveries wait, and spend no attempt'])
+    broker.script({ fail: 'never' })
+    await t.outbox.processOnce()
+    await t.outbox.processOnce()
+    expect(lines.slice(1)).toEqual(['the destination can be reached again'])
+  })
+
   it('keeps new events cold while the breaker is open, and hot again afterwards', async () => {
     const metrics = createCountingMetrics()
     const broker = failingDestination({ fail: 'outage' })

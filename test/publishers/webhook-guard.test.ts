@@ -50,7 +50,30 @@ const sendTo = async (url: string, options: Partial<WebhookPublisherOptions> = {
   return result
 }
 
+describe('a fixed endpoint that cannot work', () => {
+  const made = (url: string) => () => webhookPublisher({ endpoint: { url, secret: SECRET } })
+
+  it.each([
+    ['http://shop.example/hook', /allowHttp/],
+    ['ftp://shop.example/hook', /ftp:\/\/ is not https/],
+    ['https://ada:hunter2@shop.example/', /a user or a password/],
+    ['shop', /no URL/],
+  ])('is a wrong option, said when it is made: %s', (url, why) => {
+    expect(made(url)).toThrow(
+      expect.objectContaining({ code: 'POSTHASTE_INVALID_OPTION', message: expect.stringMatching(why) }),
+    )
+    expect(made(url)).not.toThrow(/hunter2/)
+  })
+})
+
 describe('a webhook to an address that is not public', () => {
+  it('says which option would let it pass', async () => {
+    const result = await sendTo('http://127.0.0.1:9/')
+    expect(String(result?.ok === false && result.error)).toMatch(
+      /127\.0\.0\.1 is not a public .*allowNetworks/,
+    )
+  })
+
   it('is never sent', async () => {
     const canary = await startCanary('127.0.0.1')
     const urls = hostileUrls(canary.port)

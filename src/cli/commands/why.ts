@@ -6,7 +6,7 @@ import type { DeliveryStory, EventStory } from '../../core/settled-by.ts'
 import type { BlockedKey, DeliveryView, RegisteredDestination, WorkerView } from '../../core/spi/index.ts'
 import type { Command } from '../command.ts'
 import { findEvent } from '../filters.ts'
-import { destinationText, ownersOf, serveText } from '../overview.ts'
+import { destinationText, ownersOf, retireText, serveText } from '../overview.ts'
 import { agoText, STATUS_COLOURS, settlerText, timeText } from '../show.ts'
 import { clean } from '../text.ts'
 
@@ -118,7 +118,7 @@ const serving = async (facts: Facts, { destination, lane }: DeliveryView): Promi
   if (able.length === 0) {
     if (registered.some(({ name, patterns }) => name === destination && patterns.length === 0))
       return [
-        `Destination "${destination}" is retired, and nobody serves it. posthaste retire ${destination} gives up what came since.`,
+        `Destination "${destination}" is retired, and nobody serves it. ${retireText(destination)} gives up what came since.`,
       ]
     const others =
       alive.length === 0

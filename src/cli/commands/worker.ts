@@ -1,4 +1,3 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { ConfigError } from '../../config/errors.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import { type Said, saidByOption } from '../../config/settings.ts'
@@ -10,11 +9,20 @@ import type { Command, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
 import type { Session } from '../session.ts'
 import { timeText } from '../show.ts'
-import { clean, count } from '../text.ts'
+import { clean, count, waitingText } from '../text.ts'
 import { workerLogger } from '../worker/log.ts'
 import { WorkerMetrics } from '../worker/metrics.ts'
 import { answerMetrics } from '../worker/metrics-channel.ts'
-import { deliverOnce, findLeft, type Left, type Pass, servedBy } from '../worker/once.ts'
+import {
+  deliverAndLook,
+  deliverOnce,
+  findLeft,
+  hearing,
+  type Left,
+  type Pass,
+  servedBy,
+  type Unreachable,
+} from '../worker/once.ts'
 import { runSingle } from '../worker/single.ts'
 import { Supervisor } from '../worker/supervisor.ts'
 
@@ -199,7 +207,7 @@ export const worker: Command = {
     {
       name: 'once',
       about:
-        'deliver what is due now, and end; for cron. Exit code 0 also when deliveries failed: they are counted',
+        'deliver what is due now, and end; for cron. Exit code 0 also when deliveries failed, or wait for a destination that cannot be reached: they are counted',
     },
     {
       name: 'limit',
@@ -228,14 +236,15 @@ export const worker: Command = {
     requireWork(config)
     if (isOnce) {
       const served = servedBy(config.outboxes)
-      const pass = await deliverOnce(config.outboxes, limit, signal)
+      const { pass, unreachable } = await deliverAndLook(config.outboxes, limit, signal)
       session.say(
         `${pass.done} done, ${pass.dead} dead, ${count(pass.retried, 'failed attempt')} followed by another`,
       )
-      if (signal.aborted) return { exitCode: EXIT.interrupted, json: { ...pass } }
+      for (const one of unreachable) session.say(unreachableText(one))
+      if (signal.aborted) return { exitCode: EXIT.interrupted, json: { ...pass, unreachable } }
       // With a limit something is left on purpose.
       const left = limit !== null && pass.claimed >= limit ? null : await findLeft(config.outboxes, served)
-      return { json: { ...pass, ...sayLeft(session, left) } }
+      return { json: { ...pass, unreachable, ...sayLeft(session, left) } }
     }
     return config.worker.workers > 1
       ? await supervise(session, config, logger)
@@ -251,6 +260,9 @@ const sayLeft = (session: Session, left: Left | null): Readonly<Record<string, u
   return { paused, elsewhere }
 }
 
+const unreachableText = ({ destination, waiting }: Unreachable): string =>
+  `${clean(destination)} cannot be reached: ${waitingText(waiting)} for it; the log says why`
+
 const ownerText = (owner: WorkerView): string => {
   const whose = `what waits in ${count(owner.lanes, 'lane')} of ${clean(owner.name)}`
   return isAlive(owner)
@@ -265,26 +277,39 @@ interface Tried {
   readonly error: string | null
 }
 
-/** Heard from whatever build of the package the configuration has loaded; the text of the error is in the database. */
+/** The text of the error is in the database, unless it says nothing about the event. */
 const tryOne = async (
   { outboxes }: LoadedConfig,
   signal: AbortSignal,
 ): Promise<{ readonly pass: Pass; readonly tried: Tried | null }> => {
   const heard: AttemptMessage[] = []
-  const hear = (message: unknown): void => void heard.push(message as AttemptMessage)
-  subscribe('posthaste:attempt', hear)
-  const pass = await deliverOnce(outboxes, 1, signal).finally(() => unsubscribe('posthaste:attempt', hear))
+  const pass = await hearing(
+    (message) => void heard.push(message),
+    () => deliverOnce(outboxes, 1, signal),
+  )
   const last = heard.at(-1)
   const one = last?.deliveries[0]
   if (last === undefined || one === undefined) return { pass, tried: null }
   const named = { eventId: one.eventId, destination: last.destination }
   if (one.verdict === 'done') return { pass, tried: { ...named, error: null } }
+  if (one.verdict === 'outage')
+    return {
+      pass,
+      tried: { ...named, error: `it cannot be reached${one.code === null ? '' : ` (${one.code})`}` },
+    }
   for (const { outbox } of outboxes) {
     const detail = await outbox.inspect.event(one.eventId)
     const error = detail?.deliveries.find(({ id }) => id === one.id)?.lastError
     if (error != null) return { pass, tried: { ...named, error } }
   }
-  return { pass, tried: { ...named, error: one.code ?? 'its destination cannot be reached' } }
+  return { pass, tried: { ...named, error: one.code ?? 'no reason was written down' } }
+}
+
+const becameText = (pass: Pass, idle: boolean): string => {
+  if (idle) return 'nothing is due here'
+  if (pass.done > 0) return 'delivered'
+  if (pass.dead > 0) return 'failed: dead'
+  return pass.retried > 0 ? 'failed: retried later' : 'failed: it waits, and spent no attempt'
 }
 
 export const consumeOne: Command = {
@@ -304,15 +329,9 @@ export const consumeOne: Command = {
     requireWork(config)
     const served = servedBy(config.outboxes)
     const { pass, tried } = await tryOne(config, signal)
-    const idle = pass.claimed === 0
-    const said = idle
-      ? 'nothing is due here'
-      : pass.done > 0
-        ? 'delivered'
-        : pass.dead > 0
-          ? 'failed: dead'
-          : 'failed: retried later'
-    session.say(said)
+    // An outage claims nothing, and yet something is due.
+    const idle = pass.claimed === 0 && tried === null
+    session.say(becameText(pass, idle))
     const left = sayLeft(session, idle && !signal.aborted ? await findLeft(config.outboxes, served) : null)
     if (tried !== null) session.say(`  event ${tried.eventId}, to ${clean(tried.destination)}`)
     if (tried !== null && tried.error !== null) session.say(`  ${session.paint('red', clean(tried.error))}`)

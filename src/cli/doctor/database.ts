@@ -58,13 +58,15 @@ const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> =>
   )
 }
 
+const ISOLATION_SQL: Readonly<Record<string, string>> = {
+  postgres: `SELECT current_setting('default_transaction_isolation') AS "Value"`,
+  // Before 11.1 MariaDB knows it by the second name only, and an unknown one is an error where it is selected.
+  mysql: "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')",
+}
+
 const checkIsolation = async ({ host }: LoadedOutbox): Promise<Finding> => {
   if (host.store.name === 'sqlite') return ok('isolation', 'SQLite has one writer at a time')
-  const sql =
-    host.store.name === 'postgres'
-      ? "SELECT current_setting('default_transaction_isolation') AS level"
-      : 'SELECT @@global.transaction_isolation AS level'
-  const level = String((await ask(host, sql))[0]?.level)
+  const level = String((await ask(host, ISOLATION_SQL[host.store.name] ?? ''))[0]?.Value)
     .toLowerCase()
     .replaceAll('-', ' ')
   if (level === 'serializable')

@@ -2,21 +2,25 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { UNROUTED } from '../../core/model/delivery.ts'
-import { destinationText, type OutboxOverview, serveText, takeOverview } from '../overview.ts'
+import {
+  destinationText,
+  type OutboxOverview,
+  retireText,
+  serveText,
+  takeOverview,
+  waitingOf,
+} from '../overview.ts'
 import { agoText, timeText } from '../show.ts'
-import { count, deliveriesText } from '../text.ts'
+import { count, deliveriesText, waitingText } from '../text.ts'
 import { type Finding, ok, problem, skipped, warning } from './finding.ts'
 
 const LAG_MS = 60_000
 /** Between the two looks that make a trend. */
 const TREND_MS = 1_000
 
-const waitingText = (amount: number): string => `${deliveriesText(amount)} ${amount === 1 ? 'waits' : 'wait'}`
-
 type Destination = OutboxOverview['destinations'][number]
 
-/** For a worker. What is held waits for the head of its key, which is counted itself, or is dead and waits for an operator. */
-const waiting = ({ counts }: Destination): number => counts.pending + counts.retry
+const waiting = ({ counts }: Destination): number => waitingOf(counts)
 
 export const checkSchema = async ({ outbox }: LoadedOutbox): Promise<Finding> => {
   const { current, latest } = await outbox.schema.status()
@@ -56,7 +60,7 @@ const checkServed = ({ destinations }: OutboxOverview, loaded: LoadedOutbox): re
       paused: [warning('destination served', text, `posthaste resume ${destination}`)],
       // Published by a process that had not renewed yet, or that still declares it.
       retired: [
-        warning('destination served', text, `posthaste retire ${destination} again, or declare it again`),
+        warning('destination served', text, `again: ${retireText(destination)}, or declare it again`),
       ],
       unserved: [problem('destination served', text, serveText(loaded, destination))],
     }

@@ -1,13 +1,59 @@
 /** One pass over what is due, with an upper bound if there is one; then the process may end. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { UNROUTED } from '../../core/model/delivery.ts'
+import type { AttemptMessage } from '../../core/runtime/channels.ts'
 import type { WorkerView } from '../../core/spi/index.ts'
+import { waitingOf } from '../overview.ts'
 
 export interface Pass {
   claimed: number
   done: number
   retried: number
   dead: number
+}
+
+/** Attempts are heard from whatever build of the package the configuration has loaded. */
+export const hearing = async <T>(
+  hear: (message: AttemptMessage) => void,
+  run: () => Promise<T>,
+): Promise<T> => {
+  const listener = (message: unknown): void => hear(message as AttemptMessage)
+  subscribe('posthaste:attempt', listener)
+  return await run().finally(() => unsubscribe('posthaste:attempt', listener))
+}
+
+export interface Unreachable {
+  readonly destination: string
+  /** Deliveries that wait for it. */
+  readonly waiting: number
+}
+
+/** A pass, and the destinations whose last attempt in it met an outage: those count as nothing that was attempted. */
+export const deliverAndLook = async (
+  outboxes: readonly LoadedOutbox[],
+  limit: number | null,
+  signal: AbortSignal,
+): Promise<{ readonly pass: Pass; readonly unreachable: readonly Unreachable[] }> => {
+  const pass: Pass = { claimed: 0, done: 0, retried: 0, dead: 0 }
+  const unreachable: Unreachable[] = []
+  for (const loaded of outboxes) {
+    const away = new Map<string, boolean>()
+    const hear = ({ destination, deliveries }: AttemptMessage): void =>
+      void away.set(
+        destination,
+        deliveries.some(({ verdict }) => verdict === 'outage'),
+      )
+    const left = limit === null ? null : limit - pass.claimed
+    const one = await hearing(hear, () => deliverOnce([loaded], left, signal))
+    for (const name of Object.keys(pass) as (keyof Pass)[]) pass[name] += one[name]
+    if (![...away.values()].includes(true)) continue
+    for (const { destination, counts } of await loaded.outbox.inspect.counts()) {
+      const waiting = waitingOf(counts)
+      if (away.get(destination) === true && waiting > 0) unreachable.push({ destination, waiting })
+    }
+  }
+  return { pass, unreachable }
 }
 
 /** Delivers until nothing is due, nothing can be sent, or `limit` deliveries were attempted. */

@@ -4,6 +4,7 @@ import type { BreakerState } from '../policy/breaker.ts'
 import { CHANNELS, tell } from '../runtime/channels.ts'
 import type { Logger, Metrics, Runtime } from '../spi/index.ts'
 import type { Decision } from './decide.ts'
+import { type OutageLog, outageLogOf } from './outage-log.ts'
 import type { Queues } from './queues.ts'
 
 /** Under overload every event is one; the log gets one line a second. */
@@ -14,6 +15,7 @@ export class DispatchReport {
   readonly #metrics: Metrics
   readonly #logger: Logger
   readonly #runtime: Runtime
+  readonly #outages: OutageLog
   #droppedSince = 0
   #lastWarnedAt = Number.NEGATIVE_INFINITY
   #failedSince = 0
@@ -25,6 +27,7 @@ export class DispatchReport {
     this.#metrics = parts.metrics
     this.#logger = parts.logger
     this.#runtime = parts.runtime
+    this.#outages = outageLogOf(parts.logger, name)
   }
 
   hotDropped(queues: Queues, paused: boolean, breaker: BreakerState): void {
@@ -78,6 +81,10 @@ export class DispatchReport {
     this.#metrics.addOutages(this.#name, 1)
   }
 
+  opened(error: string): void {
+    this.#outages.away(error, this.#runtime)
+  }
+
   paused(paused: boolean): void {
     this.#metrics.setPaused(this.#name, paused)
   }
@@ -86,6 +93,8 @@ export class DispatchReport {
     if (done > 0) {
       this.#metrics.dispatchSuccess(this.#name, done)
       this.#metrics.addProcessed(this.#name, done)
+      // The breaker that opened may have been that of an earlier round.
+      if (breaker === 'closed') this.recovered()
     }
     if (this.#logger.isEnabled?.('debug') === true)
       this.#logger.log('debug', 'a batch was sent', { destination: this.#name, done, of })
@@ -101,6 +110,6 @@ export class DispatchReport {
   }
 
   recovered(): void {
-    this.#logger.log('info', 'the destination can be reached again', { destination: this.#name })
+    this.#outages.back()
   }
 }

@@ -311,14 +311,14 @@ export class Dispatcher {
   }
 
   #conclude(delivery: Delivery, result: DeliveryResult, now: number): void {
-    const { events } = this.#options
-    if (result.verdict === 'outage' && !this.breaker.onOutage(delivery.id, now).charge) {
-      events.failed(delivery, 'outage', result.error)
-      this.#report.outage()
-      this.#afterOutage(delivery)
-      return
-    }
-    if (result.verdict !== 'outage') this.#answered(delivery, result.verdict === 'done', now)
+    if (result.verdict === 'outage') {
+      const { charge, opened } = this.breaker.onOutage(delivery.id, now)
+      if (opened) this.#report.opened(result.failure.message)
+      if (!charge) {
+        this.#afterOutage(delivery, result.error)
+        return
+      }
+    } else this.#answered(delivery, result.verdict === 'done', now)
     // Charged: others passed while this one broke the connection again and again, so it is about the event.
     const judged: DeliveryResult =
       result.verdict === 'outage' ? { ...result, verdict: 'retry', counted: true } : result
@@ -346,7 +346,9 @@ export class Dispatcher {
   }
 
   /** The place cannot be reached: the delivery waits, unspent. A hot one goes back to its lane's owner. */
-  #afterOutage(delivery: Delivery): void {
+  #afterOutage(delivery: Delivery, error: unknown): void {
+    this.#options.events.failed(delivery, 'outage', error)
+    this.#report.outage()
     if (isHot(delivery)) {
       this.queues.complete(delivery)
       this.settleUnsent(delivery, { kind: 'released' })

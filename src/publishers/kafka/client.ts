@@ -70,8 +70,8 @@ const REFUSALS: Readonly<Record<number, string>> = {
 /** Codes that are about one topic: others may fare better. */
 const UNKNOWN_TOPIC = 3
 const ABOUT_TOPIC: Readonly<Record<number, string>> = {
-  [UNKNOWN_TOPIC]: 'its topic does not exist',
-  29: 'its topic is closed to us',
+  [UNKNOWN_TOPIC]: 'does not exist',
+  29: 'is closed to us',
 }
 
 export const placeOf = (topic: string, partition: number): string => `${topic}:${partition}`
@@ -80,15 +80,15 @@ export const placeOf = (topic: string, partition: number): string => `${topic}:$
 export const isRefusal = (code: number): boolean => code in REFUSALS
 
 /** Of a record. Its topic was there a moment ago, so if it is not now, the next send has to look again. */
-export const recordFailure = (code: number, detail: string | null | undefined): Error =>
+export const recordFailure = (topic: string, code: number, detail: string | null | undefined): Error =>
   code === UNKNOWN_TOPIC
     ? new OutageError(`the partition has no leader now (Kafka's code ${code})`)
-    : failureOf(code, detail)
+    : failureOf(topic, code, detail)
 
-const failureOf = (code: number, detail: string | null | undefined): Error => {
+const failureOf = (topic: string, code: number, detail: string | null | undefined): Error => {
   const said = `(Kafka's code ${code}${detail ? `: ${detail}` : ''})`
   if (code in REFUSALS) return new PermanentError(`${REFUSALS[code]} ${said}`)
-  if (code in ABOUT_TOPIC) return new Error(`${ABOUT_TOPIC[code]} ${said}`)
+  if (code in ABOUT_TOPIC) return new Error(`topic ${topic} ${ABOUT_TOPIC[code]} ${said}`)
   return new OutageError(`Kafka could not take it now ${said}`)
 }
 
@@ -111,12 +111,12 @@ export const answersIn = (thrown: unknown): ReadonlyMap<string, PartitionAnswer>
 }
 
 /** What a question about one topic failed for. The client turns an unknown topic into words. */
-export const topicFailure = (thrown: unknown): Error | null => {
+export const topicFailure = (topic: string, thrown: unknown): Error | null => {
   const error = thrown as KafkaError
   if (error.code === 'PLT_KFK_USER' && error.message.startsWith('Unknown topic'))
-    return failureOf(UNKNOWN_TOPIC, null)
+    return failureOf(topic, UNKNOWN_TOPIC, null)
   const code = everyError(error).find(({ apiCode }) => apiCode !== undefined)?.apiCode
-  return code !== undefined && (code in REFUSALS || code in ABOUT_TOPIC) ? failureOf(code, null) : null
+  return code !== undefined && (code in REFUSALS || code in ABOUT_TOPIC) ? failureOf(topic, code, null) : null
 }
 
 /** The innermost reason: the outer ones only say that something failed. */

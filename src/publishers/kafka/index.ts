@@ -143,7 +143,7 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
   const known = new Set<string>()
 
   const judgedTopic = (session: KafkaSession, topic: string, error: unknown): Error => {
-    const failure = topicFailure(error)
+    const failure = topicFailure(topic, error)
     if (failure === null) throw outageOf(error)
     return known.has(topic) && session.ageMs < BEGINNING_MS
       ? new OutageError(`topic ${topic} was there, and is not known to the broker yet`, { cause: error })

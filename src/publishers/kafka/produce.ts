@@ -150,9 +150,14 @@ export class Shipment {
           ? failed(outageOf(thrown))
           : code === 0
             ? SENT
-            : failed(recordFailure(code ?? 0, answer.errorMessage))
+            : failed(recordFailure(this.#topicOf(members), code ?? 0, answer.errorMessage))
       for (const at of members) this.#note(at, result)
     }
+  }
+
+  /** Of those that were sent to one place. */
+  #topicOf([first = 0]: readonly number[]): string {
+    return (this.#parcels[first] as Parcel).message.topic
   }
 
   #note(at: number, result: SendResult): void {

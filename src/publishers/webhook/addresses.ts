@@ -91,18 +91,18 @@ export interface Guard {
   readonly allowHttp: boolean
 }
 
-/** Refuses what no resolver has to be asked about. */
-export const checkUrl = (text: string, { allowHttp }: Pick<Guard, 'allowHttp'>): URL => {
+/** The address, or why nothing is sent there; what no resolver has to be asked about. */
+export const readUrl = (text: string, { allowHttp }: Pick<Guard, 'allowHttp'>): URL | PermanentError => {
   let url: URL
   try {
     url = new URL(text)
   } catch (cause) {
-    throw new PermanentError('the webhook is not sent: its address is no URL', { cause })
+    return new PermanentError('the webhook is not sent: its address is no URL', { cause })
   }
-  const schemes = allowHttp ? ['https:', 'http:'] : ['https:']
-  if (!schemes.includes(url.protocol))
-    throw refused(url, `${url.protocol}// is not among ${schemes.map((scheme) => `${scheme}//`).join(', ')}`)
-  if (url.username !== '' || url.password !== '') throw refused(url, 'its URL has a user or a password in it')
+  if (url.protocol === 'http:' && !allowHttp) return refused(url, 'http:// needs the option allowHttp')
+  if (!['https:', 'http:'].includes(url.protocol)) return refused(url, `${url.protocol}// is not https://`)
+  if (url.username !== '' || url.password !== '')
+    return refused(url, 'its URL has a user or a password in it')
   return url
 }
 
@@ -114,7 +114,8 @@ export const safeAddress = async (url: URL, { lookup, allowed }: Guard): Promise
     family === 0 ? await lookup(host) : [{ address: host, family: family as Address['family'] }]
   // A zone names an interface of this machine.
   const bad = addresses.find((one) => one.address.includes('%') || !isAllowed(one.address, allowed))
-  if (bad !== undefined) throw refused(url, `${bad.address} is not a public address`)
+  if (bad !== undefined)
+    throw refused(url, `${bad.address} is not a public address, nor in a network of the option allowNetworks`)
   const [first] = addresses
   if (first === undefined) throw Object.assign(new Error(`${host} has no address`), { code: 'ENOTFOUND' })
   // A family that is not the address's own would make the socket fail where nobody listens.

@@ -13,7 +13,7 @@ import { checkOptions } from '../shared/check-options.ts'
 import { type FormatOptions, messages } from '../shared/message.ts'
 import { closedError, sendEach } from '../shared/results.ts'
 import { within } from '../shared/within.ts'
-import { blockListOf, checkUrl, type Guard, type Lookup, lookupAll, safeAddress } from './addresses.ts'
+import { blockListOf, type Guard, type Lookup, lookupAll, readUrl, safeAddress } from './addresses.ts'
 import { Endpoints } from './endpoints.ts'
 import { checkEndpointHeaders, headersOf } from './headers.ts'
 import { type Answer, Poster } from './request.ts'
@@ -98,7 +98,7 @@ class WebhookPublisher implements Publisher {
     this.#messageOf = messages(options, 'ce-')
     // A mistake in a fixed endpoint is said at once, not with the first event.
     if (typeof options.endpoint !== 'function') {
-      checkUrl(options.endpoint.url, this.#guard)
+      checkFixedUrl(options.endpoint.url, this.#guard)
       keysOf(options.endpoint)
       checkEndpointHeaders(options.endpoint.headers ?? {})
     }
@@ -175,7 +175,8 @@ class WebhookPublisher implements Publisher {
     { signal }: SendContext,
   ): Promise<Answer> {
     const { timeoutMs = 15_000, maxResponseBytes = 16_384 } = this.#options
-    const url = checkUrl(endpoint.url, this.#guard)
+    const url = readUrl(endpoint.url, this.#guard)
+    if (url instanceof PermanentError) throw url
     const keys = keysOf(endpoint)
     const until = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
     // Whoever answers for a name may take their time, too.
@@ -225,6 +226,16 @@ class RetryableWebhookError extends Error {
     super(`${message}${why}`)
     this.name = 'WebhookError'
   }
+}
+
+const checkFixedUrl = (value: string, guard: Guard): void => {
+  const cause = readUrl(value, guard)
+  if (cause instanceof PermanentError)
+    throw new InvalidOptionError(`endpoint.url cannot be used: ${cause.message}`, {
+      option: 'endpoint.url',
+      value,
+      cause,
+    })
 }
 
 const keysOf = ({ secret }: WebhookEndpoint): readonly Buffer[] =>

@@ -102,6 +102,13 @@ describe('kafka in particular', () => {
     },
   )
 
+  it('names the topic that does not exist', async () => {
+    const [result] = await t.send(open(), [t.delivery()])
+    expect(String(result?.ok === false && result.error)).toContain(
+      `topic ${topic} does not exist (Kafka's code 3)`,
+    )
+  })
+
   it('sends more than a request takes in several', async () => {
     await createTopic(address, topic)
     const data = JSON.stringify('x'.repeat(300_000))
