@@ -30,7 +30,6 @@ const beforeCommit = async <Tx, E>(parts: RunParts<E>, place: Place<Tx, E>): Pro
   scope.close(scope.root)
   await scope.settle(scope.root)
   await parts.publishAt.publishTracked(place as Place<unknown, E>)
-  await parts.publishAt.requireTransaction(place as Place<unknown, E>)
   if (transactions.inTransaction(tx) === false) {
     throw new TransactionError(
       ERROR_CODES.transactionEnded,
@@ -38,6 +37,7 @@ const beforeCommit = async <Tx, E>(parts: RunParts<E>, place: Place<Tx, E>): Pro
         'implicitly (DDL on MySQL). Leave that to outbox.transaction().',
     )
   }
+  await parts.publishAt.requireTransaction(place as Place<unknown, E>)
 }
 
 /** `fn` in a new transaction; it is ambient while it runs. */
