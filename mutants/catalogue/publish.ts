@@ -168,8 +168,8 @@ export const PUBLISH: readonly Mutant[] = [
   {
     name: 'sqlite-overtaken-kept',
     file: 'src/stores/sqlite/statements/insert.ts',
-    find: 'if (ids.length === 0) return []',
-    replace: 'if (ids.length >= 0) return []',
+    find: 'return ids.length === 0 ? [] : takeBack(tables, ids)',
+    replace: 'return ids.length >= 0 ? [] : takeBack(tables, ids)',
     breaks: 'of several publishes with one new key one is delivered',
     hunters: ['test/clients/knex.test.ts > on its way'],
   },
@@ -209,8 +209,8 @@ export const PUBLISH: readonly Mutant[] = [
   {
     name: 'sqlite-stored-on-its-own',
     file: 'src/stores/sqlite/sqlite-store.ts',
-    find: 'if (look === null || !this.#database.isCommitted(look)) return',
-    replace: 'if (look === null || this.#database.isOpen) return',
+    find: 'return look !== null && this.#database.isCommitted(look)',
+    replace: 'return look !== null && !this.#database.isOpen',
     breaks: 'what is published after SQLite has rolled back by itself is not stored on its own',
     hunters: ['test/clients/sqlite-ended.test.ts'],
   },
@@ -221,6 +221,14 @@ export const PUBLISH: readonly Mutant[] = [
     replace: 'if (!this.#database.isOpen) throw endedBefore()',
     breaks: 'a late publish after SQLite has rolled back by itself is not stored on its own',
     hunters: ['test/clients/sqlite-ended.test.ts > a mark left'],
+  },
+  {
+    name: 'nested-in-no-transaction',
+    file: 'src/stores/sqlite/sqlite-store.ts',
+    find: 'if (executor.isDoubtful !== true) return true',
+    replace: 'if (executor.isDoubtful !== null) return true',
+    breaks: 'a nested transaction does not begin, on its own, after SQLite has rolled back by itself',
+    hunters: ['test/clients/sqlite-ended.test.ts > a nested'],
   },
   {
     name: 'mikro-orm-unseen-trusted',

@@ -121,7 +121,9 @@ const openPglite = async ({ again }: Opening): Promise<TestDatabase> => {
   }
 }
 
-const tables = { mariadb: new TablePool('mariadb'), mysql: new TablePool('mysql') }
+const OWN_TABLES = ['client_rows', 'client_locks']
+
+const tables = { mariadb: new TablePool('mariadb', OWN_TABLES), mysql: new TablePool('mysql', OWN_TABLES) }
 
 /** The server rolls back whoever has changed less, so the other one changes more. */
 const HEAVY = Array.from({ length: 200 }, (_, n) => `(${n + 10})`).join(', ')
@@ -153,7 +155,8 @@ const openMysql = async (name: 'mariadb' | 'mysql'): Promise<TestDatabase> => {
   const hand: mysql.Pool = poolOf(name)
   const proxy = await startProxy(url)
   await hand.query(
-    `CREATE TABLE ${rows} (n int); CREATE TABLE ${locks} (n int PRIMARY KEY, held int NOT NULL DEFAULT 0);
+    `CREATE TABLE IF NOT EXISTS ${rows} (n int);
+     CREATE TABLE IF NOT EXISTS ${locks} (n int PRIMARY KEY, held int NOT NULL DEFAULT 0);
      INSERT INTO ${locks} (n) VALUES (1), (2)`,
   )
   return {
@@ -169,7 +172,6 @@ const openMysql = async (name: 'mariadb' | 'mysql'): Promise<TestDatabase> => {
     deadlock: (exec) => meetDeadlock(hand, locks, exec),
     dispose: async () => {
       await proxy[Symbol.asyncDispose]()
-      await hand.query(`DROP TABLE ${rows}, ${locks}`)
       await tables[name].giveBack(prefix)
     },
   }

@@ -132,6 +132,32 @@ describe.each(
     expect(await stored()).toBe(0)
   })
 
+  it('a nested transaction does not begin, because it would be one of its own', async () => {
+    const { outbox, database, library, stored, lose } = await open(openLibrary)
+    let began = false
+    const running = outbox.transaction(async (tx) => {
+      await lose(tx, 'INSERT OR ROLLBACK')
+      const nested = outbox.transaction(async (inner) => {
+        began = true
+        await library.exec(inner, 'INSERT INTO client_rows VALUES (2)')
+        await outbox.publish(inner, event)
+      })
+      await expect(nested).rejects.toMatchObject(ROLLED_BACK)
+    })
+    await expect(running).rejects.toMatchObject(ROLLED_BACK)
+    expect([began, await stored(), await database.numbers()]).toEqual([false, 0, []])
+  })
+
+  it('a COMMIT by hand leaves the outcome unknown', async () => {
+    const { outbox, library, stored } = await open(openLibrary)
+    const running = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, event)
+      await library.exec(tx, 'COMMIT')
+    })
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
+    expect(await stored()).toBe(1)
+  })
+
   it.each(losses)('%s, in a transaction of the application', async (how) => {
     const { outbox, library, stored, lose } = await open(openLibrary)
     const running = library.own(async (tx) => {
@@ -174,4 +200,26 @@ describe('a database in memory, which the store shares with Kysely', () => {
     expect(heard).toEqual(['a'])
     expect((await outbox.inspect.list()).deliveries).toHaveLength(1)
   })
+})
+
+it('a database in memory whose cache connections share: each has its own transaction', async () => {
+  const at = 'file:shared-by-two?mode=memory&cache=shared'
+  const [ofStore, ofLibrary] = [new Database(at), new Database(at)]
+  const db = new Kysely<Record<string, never>>({
+    dialect: new SqliteDialect({ database: ofLibrary as never }),
+  })
+  const outbox = createOutbox({
+    store: sqliteStore({ database: ofStore }),
+    transactions: kyselyTransactions(db),
+    migrate: true,
+  })
+  outbox.onAny(() => undefined)
+  await outbox.start()
+  onTestFinished(async () => {
+    await outbox.close()
+    await db.destroy()
+    ofStore.close()
+  })
+  await outbox.transaction((tx) => outbox.publish(tx, event))
+  expect((await outbox.inspect.list()).deliveries).toHaveLength(1)
 })

@@ -187,6 +187,27 @@ describe('savepoints', () => {
     expect(database.log).toEqual(['savepoint', 'release', 'commit'])
   })
 
+  it('are refused in whatever way a publish that waits for them comes to begin them, and not when it is over', async () => {
+    const { outbox } = createWorld()
+    const transaction = await outbox.begin()
+    let later: Promise<unknown> | undefined
+    const over = deferred()
+    const validate = async (value: unknown) => {
+      const nest = () => outbox.transaction(() => undefined)
+      await expect(transaction.run(nest)).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+      await expect(transaction.commit()).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+      later = over.promise.then(() => transaction.run(nest))
+      return { value }
+    }
+    const asking = defineEvent('asking', {
+      schema: { '~standard': { version: 1, vendor: 'nests', validate } },
+    })
+    await transaction.publish(asking({}))
+    over.resolve()
+    await later
+    await transaction.commit()
+  })
+
   it('agree with a model of nested transactions, whatever fails', async () => {
     for (let seed = 1; seed <= 100; seed++) {
       const { outbox, database, intake } = createWorld({ library: { ownNestedHandle: seed % 2 === 0 } })

@@ -25,18 +25,25 @@ export const poolOf = (server: ServerName): mysql.Pool => {
 export const runByHand = async (server: ServerName, sql: string): Promise<unknown> =>
   (await poolOf(server).query(sql))[0]
 
-export const dropTables = async (server: ServerName, prefix: string): Promise<void> => {
-  const names = TABLE_NAMES.map((name) => `\`${prefix}${name}\``).join(', ')
+export const dropTables = async (
+  server: ServerName,
+  prefix: string,
+  others: readonly string[] = [],
+): Promise<void> => {
+  const names = [...TABLE_NAMES, ...others].map((name) => `\`${prefix}${name}\``).join(', ')
   await runByHand(server, `DROP VIEW IF EXISTS \`${prefix}all\`; DROP TABLE IF EXISTS ${names}`)
 }
 
 /** Making and dropping tables is what takes longest, so the cases of a suite take over each other's, emptied. */
 export class TablePool {
   readonly #server: ServerName
+  readonly #others: readonly string[]
   readonly #free: string[] = []
 
-  constructor(server: ServerName) {
+  /** `others`: tables of the application that cases take over as well. */
+  constructor(server: ServerName, others: readonly string[] = []) {
     this.#server = server
+    this.#others = others
   }
 
   take(): string {
@@ -44,7 +51,7 @@ export class TablePool {
   }
 
   async giveBack(prefix: string): Promise<void> {
-    const emptied = TABLE_NAMES.filter((name) => name !== 'migrations').map(
+    const emptied = [...TABLE_NAMES.filter((name) => name !== 'migrations'), ...this.#others].map(
       (name) => `DELETE FROM \`${prefix}${name}\`${name === 'lanes' ? " WHERE destination <> '*'" : ''}`,
     )
     await runByHand(this.#server, emptied.join('; '))
@@ -52,7 +59,7 @@ export class TablePool {
   }
 
   async drop(): Promise<void> {
-    for (const prefix of this.#free.splice(0)) await dropTables(this.#server, prefix)
+    for (const prefix of this.#free.splice(0)) await dropTables(this.#server, prefix, this.#others)
   }
 }
 

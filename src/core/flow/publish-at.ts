@@ -4,7 +4,7 @@
  * may go on using its objects.
  */
 import type { Draft } from '../define-event.ts'
-import { ERROR_CODES, OutboxError } from '../errors.ts'
+import { ERROR_CODES, OutboxError, TransactionError } from '../errors.ts'
 import type { Mark, Store } from '../spi/index.ts'
 import { refuse } from './check-draft.ts'
 import type { EventSource } from './frame.ts'
@@ -102,6 +102,18 @@ export class PublishAt<E> {
     // Heard of when the schema has answered; by then its rejection would have ended the process.
     mark.catch(() => undefined)
     return isOpening ? mark.catch(() => null) : mark
+  }
+
+  /** Before what would begin another transaction, unnoticed, where the database has ended this one. */
+  async requireTransaction({ transactions, tx }: Place<unknown, E>): Promise<void> {
+    const { store } = this.#parts
+    if (store.isInTransaction === undefined || (await store.isInTransaction(transactions.executor(tx))))
+      return
+    throw new TransactionError(
+      ERROR_CODES.commitRolledBack,
+      'The database has rolled this transaction back because of an earlier error in it, so nothing of it is stored. Let that ' +
+        'error out of the function.',
+    )
   }
 
   publishSync(place: AnyPlace<E>, drafts: readonly Draft[], many: boolean): readonly string[] {

@@ -15,8 +15,13 @@ export interface Place<Tx = unknown, E = unknown> {
   readonly tx: Tx
   readonly scope: CommitScope
   readonly frame: Frame
-  /** Inside of a publish here: a schema or an aggregate is being asked. */
-  readonly isPublishing?: boolean
+}
+
+/** A publish under way, known to whatever it asks of the application: a schema, or an aggregate. */
+interface Publishing {
+  readonly scope: CommitScope
+  readonly around: Publishing | undefined
+  isOver: boolean
 }
 
 /** A transaction whose commit nobody will tell us about. */
@@ -33,6 +38,7 @@ const isObject = (value: unknown): value is object =>
 
 export class Scopes<E> {
   readonly #ambient = new AsyncLocalStorage<Place<unknown, E>>()
+  readonly #publishing = new AsyncLocalStorage<Publishing>()
   readonly #places = new WeakMap<object, Place<unknown, E>>()
   /** Handles of transactions that we saw end; a library that cannot tell is then still not fooled. */
   readonly #ended = new WeakSet<object>()
@@ -68,11 +74,23 @@ export class Scopes<E> {
     return this.#ambient.run(place as Place<unknown, E>, fn)
   }
 
-  /** What a publish asks of the application knows that it is asked: a savepoint would wait for that publish to end. */
-  runPublish<T>(place: AnyPlace<E>, fn: () => T): T {
-    const ambient = this.#ambient.getStore()
-    if (ambient === undefined || ambient.scope !== place.scope) return fn()
-    return this.#ambient.run({ ...ambient, isPublishing: true }, fn)
+  async runPublish<T>(scope: CommitScope, fn: () => Promise<T>): Promise<T> {
+    let around = this.#publishing.getStore()
+    // What is over must not be kept by those that began in it.
+    while (around?.isOver === true) around = around.around
+    const publishing: Publishing = { scope, around, isOver: false }
+    try {
+      return await this.#publishing.run(publishing, fn)
+    } finally {
+      publishing.isOver = true
+    }
+  }
+
+  /** Whether a publish of this transaction waits for the caller: then the caller must not wait for that. */
+  isPublishingIn(scope: CommitScope): boolean {
+    for (let one = this.#publishing.getStore(); one !== undefined; one = one.around)
+      if (!one.isOver && one.scope === scope) return true
+    return false
   }
 
   /** Whether the caller runs inside of a savepoint of this transaction that is open. */

@@ -37,6 +37,7 @@ const beforeCommit = async <Tx, E>(parts: RunParts<E>, place: Place<Tx, E>): Pro
         'implicitly (DDL on MySQL). Leave that to outbox.transaction().',
     )
   }
+  await parts.publishAt.requireTransaction(place as Place<unknown, E>)
 }
 
 /** `fn` in a new transaction; it is ambient while it runs. */
@@ -90,7 +91,7 @@ export const runNested = <Tx, E, T>(
         'with the tx of the outer one',
     )
   }
-  if (outer.isPublishing === true) {
+  if (scopes.isPublishingIn(scope)) {
     throw new TransactionError(
       ERROR_CODES.conflict,
       'a nested transaction waits for the publishes before it, and this one was begun by what such a publish asks (a ' +
@@ -119,6 +120,7 @@ export const runNested = <Tx, E, T>(
       })
     }
     try {
+      await parts.publishAt.requireTransaction(outer as Place<unknown, E>)
       const result = await nested(outer.tx, inside)
       scope.mergeFrame(frame)
       return result
@@ -132,8 +134,8 @@ export const runNested = <Tx, E, T>(
 const endedInside = (): TransactionError =>
   new TransactionError(
     ERROR_CODES.conflict,
-    'commit() and rollback() wait for nested transactions, and this was called inside of one, so both would wait for ' +
-      'ever. Let the nested one end first; throw out of it to undo it.',
+    'commit() and rollback() wait for nested transactions and for publishes, and this was called inside of one (of a ' +
+      'schema, or of pullEvents() of an aggregate), so both would wait for ever. Let that end first; throw to undo it.',
   )
 
 /** The manual form: begun by hand, ended by commit or rollback. */
@@ -156,7 +158,9 @@ export class ManualRun<Tx, E> {
   /** Once, and not from inside of a nested one, for whose end it would wait. */
   #end(how: () => Promise<void>): Promise<void> {
     if (this.#ending !== null) return Promise.reject(endedError())
-    if (this.#parts.scopes.isNestedIn(this.place.scope)) return Promise.reject(endedInside())
+    const { scopes } = this.#parts
+    const { scope } = this.place
+    if (scopes.isNestedIn(scope) || scopes.isPublishingIn(scope)) return Promise.reject(endedInside())
     this.#ending = how()
     return this.#ending
   }

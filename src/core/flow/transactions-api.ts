@@ -176,8 +176,9 @@ const enlist = <T, E>(
   place: AnyPlace<E>,
   work: (at: PublishAt<E>) => Promise<T>,
 ): Promise<T> => {
-  if (place.scope === null) return work(publishAt)
-  return place.scope.track(place.frame, 'publish', () => scopes.runPublish(place, () => work(publishAt)))
+  const { scope } = place
+  if (scope === null) return work(publishAt)
+  return scope.track(place.frame, 'publish', () => scopes.runPublish(scope, () => work(publishAt)))
 }
 
 const publishOne = <E>(shared: Shared<E>, place: AnyPlace<E>, draft: Draft): Promise<string> =>

@@ -37,6 +37,11 @@ export interface Store<Tx = unknown, E = unknown> {
    * to a savepoint or altogether, takes back. Absent where a transaction cannot be rolled back behind our back.
    */
   mark?(executor: E): Promise<Mark>
+  /**
+   * False when the executor is in doubt of its transaction, and there is none. Absent where a savepoint needs one, so that
+   * clients find out by themselves.
+   */
+  isInTransaction?(executor: E): Promise<boolean>
 
   readonly lanes: LaneStore
   readonly queue: QueueStore

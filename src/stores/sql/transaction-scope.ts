@@ -85,6 +85,14 @@ export const endedBefore = (): TransactionError =>
     'The database has ended this transaction already, because of an earlier error in it or of a COMMIT or ROLLBACK that was sent by hand, so the event was not stored. Let that error out of the function.',
   )
 
+/** The same, and it could not be removed. */
+export const storedAlone = (cause: unknown): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.transactionEnded,
+    'The database has ended this transaction already, because of an earlier error in it or of a COMMIT or ROLLBACK that was sent by hand. So the event was stored without it, and could not be removed again (see the cause): it may be delivered. Let that error out of the function.',
+    { cause },
+  )
+
 export const commitRefused = (who: string, cause: unknown): TransactionError =>
   new TransactionError(
     ERROR_CODES.commitRolledBack,

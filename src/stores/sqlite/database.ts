@@ -81,10 +81,12 @@ export class SqliteDatabase {
    * is locked somebody has a transaction.
    */
   isCommitted({ sql, params }: SqlStatement): boolean {
-    const { own, memory } = this.#opened()
-    if (memory) return !own.inTransaction
+    // Closed meanwhile: nobody can tell.
+    if (this.#state === null) return false
+    const { own, memory } = this.#state
     try {
-      return own.rows(sql, params).length > 0
+      // In memory there may be one connection for all, and what it sees may be in the transaction that is open on it.
+      return own.rows(sql, params).length > 0 && !(memory && own.inTransaction)
     } catch (error) {
       if (isBusy(error)) return false
       throw storeErrorOf(error, this.place)

@@ -55,11 +55,11 @@ export const sqliteCode = (error: unknown): CodeName | null => {
   return trailing === undefined ? null : (NAME_BY_CODE.get(Number(trailing) & 0xff) ?? null)
 }
 
-/** SQLite answered COMMIT with an error, so it did not happen, be it that no transaction was left. After a failure of the disk nobody knows. */
-export const refusesCommit = (error: unknown): boolean => {
-  const code = sqliteCode(error)
-  return code === null ? isDriverError(error) : code !== 'IOERR'
-}
+/**
+ * SQLite answered COMMIT with an error, so it did not happen. After a failure of the disk nobody knows, nor when no
+ * transaction was left: it may have been committed by hand.
+ */
+export const refusesCommit = (error: unknown): boolean => ![null, 'IOERR'].includes(sqliteCode(error))
 
 /** Somebody else has the lock; waiting helps. */
 export const isBusy = (error: unknown): boolean => {

@@ -22,8 +22,7 @@ import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
-import { endedBefore, undoneMeanwhile } from '../sql/transaction-scope.ts'
-import type { SqliteConnection } from './connection.ts'
+import { endedBefore, storedAlone, undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { SqliteDatabase } from './database.ts'
 import { requireFile } from './open-database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
@@ -38,6 +37,7 @@ import {
   insertResult,
   insertStatements,
   overtakenStatements,
+  removalStatements,
   undoStatements,
   writtenStatement,
 } from './statements/insert.ts'
@@ -125,6 +125,15 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     return { id, drop: () => this.#unmark(executor, id) }
   }
 
+  /** A savepoint would begin one here. */
+  async isInTransaction(executor: SqlExecutor): Promise<boolean> {
+    if (executor.isDoubtful !== true) return true
+    const mark = await this.mark(executor)
+    const isAlone = this.#database.isCommitted(lookStatement(this.#tables, mark.id))
+    await mark.drop()
+    return !isAlone
+  }
+
   async #unmark(executor: SqlExecutor, mark: string): Promise<void> {
     const { sql, params } = unmarkStatement(this.#tables, mark)
     await executor.run(sql, params).catch(() => undefined)
@@ -135,15 +144,18 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     if (executor.runSync !== undefined) return this.insertSync(executor, request)
     const statements = insertStatements(this.#tables, request)
     const answers: (readonly SqlRow[] | undefined)[] = []
-    for (const { sql, params } of statements) {
-      try {
+    let isAlone = false
+    try {
+      for (const { sql, params } of statements) {
         answers.push(await executor.run(sql, params))
-      } catch (error) {
-        if (answers.length > 0) await this.#undo(executor, statements)
-        throw error
+        if (answers.length === 1) isAlone = this.#isAlone(request, answers[0])
+        if (isAlone) break
       }
-      if (answers.length === 1) await this.#requireTransaction(request, statements, answers[0])
+    } catch (error) {
+      if (answers.length > 0) await this.#undo(executor, statements)
+      throw error
     }
+    if (isAlone) await this.#remove(request, answers[0])
     const result = insertResult(request, answers)
     for (const { sql, params } of overtakenStatements(this.#tables, result, answers))
       await executor.run(sql, params)
@@ -151,24 +163,26 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   }
 
   /**
-   * After the first statement, which had to be sent at once, and before there is anything to deliver. What everybody sees
-   * by then was stored on its own. That costs the application no statement, and needs nobody to tell what failed before.
+   * Asked after the first statement, which had to be sent at once, and before there is anything to deliver. What everybody
+   * sees by then was stored on its own. That costs the application no statement, and needs nobody to tell what failed before.
    */
-  async #requireTransaction(
-    request: InsertRequest,
-    statements: readonly SqlStatement[],
-    answer: readonly SqlRow[] | undefined,
-  ): Promise<void> {
+  #isAlone(request: InsertRequest, answer: readonly SqlRow[] | undefined): boolean {
     // One with a mark was asked about already, and an event of its id may be another try's.
-    if (request.mark !== undefined) return
+    if (request.mark !== undefined) return false
     const look = writtenStatement(this.#tables, request, answer)
-    if (look === null || !this.#database.isCommitted(look)) return
-    // Not on the connection that it was sent on, which may be another transaction's by now.
-    const undos = undoStatements(this.#tables, statements)
-    const remove = (c: SqliteConnection): void => {
-      for (const { sql, params } of undos) c.rows(sql, params)
+    return look !== null && this.#database.isCommitted(look)
+  }
+
+  /** Not on the connection that it was sent on, which may be another transaction's by now. */
+  async #remove(request: InsertRequest, answer: readonly SqlRow[] | undefined): Promise<never> {
+    const removal = removalStatements(this.#tables, request, answer)
+    try {
+      await this.#database.write((connection) => {
+        for (const { sql, params } of removal) connection.rows(sql, params)
+      })
+    } catch (cause) {
+      throw storedAlone(cause)
     }
-    await this.#database.write(remove).catch(() => undefined)
     throw endedBefore()
   }
 

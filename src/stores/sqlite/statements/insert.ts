@@ -250,6 +250,23 @@ export const writtenStatement = (
   return typeof id === 'string' ? { sql: LOOK(tables), params: [id] } : null
 }
 
+const takeBack = (tables: Tables, ids: readonly string[]): readonly SqlStatement[] =>
+  [TAKE_BACK_DELIVERIES, TAKE_BACK_EVENTS].map((text) => ({
+    sql: text(tables),
+    params: [JSON.stringify(ids)],
+  }))
+
+/** Removes what the first of `insertStatements`, which was answered so, has written, and nothing that others have. */
+export const removalStatements = (
+  tables: Tables,
+  { events }: InsertRequest,
+  answer: readonly SqlRow[] | undefined,
+): readonly SqlStatement[] => {
+  const plain = events.filter(({ idempotencyKey }) => idempotencyKey === null).map(({ id }) => uuidToHex(id))
+  const keyed = (answer ?? []).flatMap(({ written }) => (typeof written === 'string' ? [written] : []))
+  return takeBack(tables, [...plain, ...keyed])
+}
+
 /** Takes back what was written, when a statement of `insertStatements` after the first one failed. */
 export const undoStatements = (tables: Tables, [events]: readonly SqlStatement[]): readonly SqlStatement[] =>
   events === undefined
@@ -268,9 +285,7 @@ export const overtakenStatements = (
   if (duplicates.size === 0 || written === undefined) return []
   const losers = new Set([...duplicates.keys()].map((id) => uuidToHex(id).toLowerCase()))
   const ids = written.map((row) => String(row.written)).filter((id) => losers.has(id))
-  if (ids.length === 0) return []
-  const params = [JSON.stringify(ids)]
-  return [TAKE_BACK_DELIVERIES, TAKE_BACK_EVENTS].map((text) => ({ sql: text(tables), params }))
+  return ids.length === 0 ? [] : takeBack(tables, ids)
 }
 
 const NO_DUPLICATES: InsertResult = { duplicates: new Map() }
