@@ -3,8 +3,6 @@
  * it either throw. Only calls that come from the library or the simulator are refused, because a test runner in
  * the same process has a right to its timers.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
-
 const OURS = /[\\/](?:src|simulator)[\\/]/
 
 const refuse = (name: string): void => {
@@ -20,24 +18,6 @@ const trapped = <F extends (...args: never[]) => unknown>(name: string, real: F)
     refuse(name)
     return real(...args)
   }) as F
-
-/**
- * Until Node 24 every storage that was ever used is looked at for every promise. A run creates dozens of them, so
- * they are switched off at its end; otherwise each seed would be slower than the one before.
- */
-const collectStorages = (): (() => void) => {
-  const used = new Set<AsyncLocalStorage<unknown>>()
-  const { prototype } = AsyncLocalStorage
-  const { run } = prototype
-  prototype.run = function (this: AsyncLocalStorage<unknown>, ...args: Parameters<typeof run>) {
-    used.add(this)
-    return Reflect.apply(run, this, args)
-  } as typeof run
-  return () => {
-    prototype.run = run
-    for (const storage of used) storage.disable()
-  }
-}
 
 /** Puts the traps up; the function it returns takes them down. */
 export const setTraps = (): (() => void) => {
@@ -57,14 +37,12 @@ export const setTraps = (): (() => void) => {
     }
   }
 
-  const dropStorages = collectStorages()
   globalThis.Date = TrappedDate as DateConstructor
   Math.random = trapped('Math.random', realRandom)
   for (const [i, name] of timers.entries()) {
     Object.assign(globalThis, { [name]: trapped(name, realTimers[i] as never) })
   }
   return () => {
-    dropStorages()
     globalThis.Date = RealDate
     Math.random = realRandom
     for (const [i, name] of timers.entries()) Object.assign(globalThis, { [name]: realTimers[i] })

@@ -143,4 +143,24 @@ describe('handles', () => {
     hooks.get(bad)?.rolledBack()
     expect(intake.types).toEqual(['a', 'b'])
   })
+
+  it('are looked for without a handle in the outbox that is asked, however transactions of several enclose each other', async () => {
+    const [shop, bank] = [createWorld(), createWorld()]
+    await shop.outbox.transaction(async () => {
+      await shop.outbox.publish(event('outside'))
+      await bank.outbox.transaction(async () => {
+        await bank.outbox.publish(event('paid'))
+        await shop.outbox.publish(event('inside'))
+        await shop.outbox.transaction(async () => {
+          await bank.outbox.publish(event('booked'))
+          await shop.outbox.publish(event('nested'))
+        })
+      })
+      await expect(bank.outbox.publish(event('late'))).rejects.toMatchObject({
+        code: 'POSTHASTE_NO_TRANSACTION',
+      })
+    })
+    expect(shop.intake.types).toEqual(['outside', 'inside', 'nested'])
+    expect(bank.intake.types).toEqual(['paid', 'booked'])
+  })
 })

@@ -36,9 +36,25 @@ export type AnyPlace<E> = Place<unknown, E> | UnobservedPlace<unknown, E>
 const isObject = (value: unknown): value is object =>
   (typeof value === 'object' && value !== null) || typeof value === 'function'
 
+/** Where code runs, as one outbox sees it. */
+interface Here {
+  /** Its scopes. */
+  readonly owner: object
+  readonly place: Place | undefined
+  readonly publishing: Publishing | undefined
+  /** The same of other outboxes. */
+  readonly others: Here | undefined
+}
+
+/** One storage for all outboxes, because every promise of the process pays for each that was ever used. */
+const storage = new AsyncLocalStorage<Here>()
+
+const without = (owner: object, here: Here | undefined): Here | undefined => {
+  if (here === undefined || here.owner === owner) return here?.others
+  return { ...here, others: without(owner, here.others) }
+}
+
 export class Scopes<E> {
-  readonly #ambient = new AsyncLocalStorage<Place<unknown, E>>()
-  readonly #publishing = new AsyncLocalStorage<Publishing>()
   readonly #places = new WeakMap<object, Place<unknown, E>>()
   /** Handles of transactions that we saw end; a library that cannot tell is then still not fooled. */
   readonly #ended = new WeakSet<object>()
@@ -71,16 +87,13 @@ export class Scopes<E> {
   }
 
   run<Tx, T>(place: Place<Tx, E>, fn: () => T): T {
-    return this.#ambient.run(place as Place<unknown, E>, fn)
+    return this.#enter(place as Place, this.#publishing, fn)
   }
 
   async runPublish<T>(scope: CommitScope, fn: () => Promise<T>): Promise<T> {
-    let around = this.#publishing.getStore()
-    // What is over must not be kept by those that began in it.
-    while (around?.isOver === true) around = around.around
-    const publishing: Publishing = { scope, around, isOver: false }
+    const publishing: Publishing = { scope, around: this.#publishing, isOver: false }
     try {
-      return await this.#publishing.run(publishing, fn)
+      return await this.#enter(this.#here?.place, publishing, fn)
     } finally {
       publishing.isOver = true
     }
@@ -88,26 +101,47 @@ export class Scopes<E> {
 
   /** Whether a publish of this transaction waits for the caller: then the caller must not wait for that. */
   isPublishingIn(scope: CommitScope): boolean {
-    for (let one = this.#publishing.getStore(); one !== undefined; one = one.around)
+    for (let one = this.#publishing; one !== undefined; one = one.around)
       if (!one.isOver && one.scope === scope) return true
     return false
   }
 
+  /** The innermost one that is not over: what is over must not be kept by those that began in it. */
+  get #publishing(): Publishing | undefined {
+    let one = this.#here?.publishing
+    while (one?.isOver === true) one = one.around
+    return one
+  }
+
+  get #ambient(): Place<unknown, E> | undefined {
+    return this.#here?.place as Place<unknown, E> | undefined
+  }
+
+  get #here(): Here | undefined {
+    let here = storage.getStore()
+    while (here !== undefined && here.owner !== this) here = here.others
+    return here
+  }
+
+  #enter<T>(place: Place | undefined, publishing: Publishing | undefined, fn: () => T): T {
+    return storage.run({ owner: this, place, publishing, others: without(this, storage.getStore()) }, fn)
+  }
+
   /** Whether the caller runs inside of a savepoint of this transaction that is open. */
   isNestedIn(scope: CommitScope): boolean {
-    const ambient = this.#ambient.getStore()
+    const ambient = this.#ambient
     return ambient?.scope === scope && ambient.frame !== scope.root && !ambient.frame.closed
   }
 
   /** The ambient place, if its transaction has not ended. */
   get current(): Place<unknown, E> | null {
-    const place = this.#ambient.getStore()
+    const place = this.#ambient
     return place === undefined || place.scope.hasEnded ? null : place
   }
 
   /** For calls without a handle. */
   requireAmbient(): Place<unknown, E> {
-    const place = this.#ambient.getStore()
+    const place = this.#ambient
     if (place === undefined) {
       throw new TransactionError(
         ERROR_CODES.noTransaction,
@@ -133,7 +167,7 @@ export class Scopes<E> {
   }
 
   #resolveKnown(known: Place<unknown, E>, handle: object): Place<unknown, E> {
-    const ambient = this.#ambient.getStore()
+    const ambient = this.#ambient
     if (ambient?.scope !== known.scope && this.#isLate(handle)) throw endedError()
     const place =
       ambient !== undefined && ambient.scope === known.scope && ambient.tx === known.tx ? ambient : known
@@ -144,7 +178,7 @@ export class Scopes<E> {
 
   /** Code of an earlier transaction, whose connection may be used by another one by now. */
   #isLate(handle: object): boolean {
-    const ambient = this.#ambient.getStore()
+    const ambient = this.#ambient
     return ambient !== undefined && ambient.tx === handle && !ambient.scope.isOpen
   }
 
