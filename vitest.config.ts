@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { isIn, REST_FILES } from './test/parts.ts'
 import { MixedSequencer } from './test/sequencer.ts'
 
 /** Tests that need a server. `npm test` starts what the environment does not name. */
@@ -15,6 +16,11 @@ const DATABASES = [
 
 /** Tests that need brokers, which they start and end themselves. */
 const BROKERS = ['test/publishers/brokers/**/*.test.ts']
+
+const LEFT_OUT = ['**/node_modules/**', ...(isIn('rest') ? [] : REST_FILES)]
+
+/** All in memory, so that nobody sees what another one does: files share a process and what it has loaded. */
+const SHARING = ['test/journeys/!(processes).test.ts', 'test/publish/*.test.ts']
 
 /** A test that only sometimes passes is a defect, so nothing is tried twice. */
 export const common = {
@@ -36,7 +42,14 @@ export default defineConfig({
           name: 'unit',
           include: ['src/**/*.test.ts'],
           setupFiles: ['test/fast-check.ts'],
-          // They change nothing that others could see, so files share a process and what it has loaded.
+          isolate: false,
+        },
+      },
+      {
+        test: {
+          ...common,
+          name: 'journeys',
+          include: SHARING,
           isolate: false,
         },
       },
@@ -46,7 +59,7 @@ export default defineConfig({
           name: 'embedded',
           include: ['test/**/*.test.ts'],
           // test/nodes needs a newer Node and its own packages: `npm run test:nodes` runs it (scripts/nodes.ts).
-          exclude: ['**/node_modules/**', 'test/nodes/**', ...DATABASES, ...BROKERS],
+          exclude: [...LEFT_OUT, 'test/nodes/**', ...SHARING, ...DATABASES, ...BROKERS],
         },
       },
       {
@@ -54,6 +67,7 @@ export default defineConfig({
           ...common,
           name: 'databases',
           include: DATABASES,
+          exclude: LEFT_OUT,
           globalSetup: ['test/databases/services.ts'],
         },
       },
@@ -62,6 +76,7 @@ export default defineConfig({
           ...common,
           name: 'brokers',
           include: BROKERS,
+          exclude: LEFT_OUT,
           // A broker is installed, started, killed and started again within one test.
           testTimeout: 300_000,
           hookTimeout: 300_000,

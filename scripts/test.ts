@@ -1,18 +1,21 @@
 /**
- * `npm test`. What waits for the network goes on beside what needs the processor, and what comes after the tests in
+ * `npm test`, and with --rest `npm run test:rest`. What waits for the network goes on beside what needs the processor, and what comes after the tests in
  * pairs, because each of them alone keeps one processor busy.
  */
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { type Part, REST_FILES, SPLIT_FILES } from '../test/parts.ts'
 import { heading, ROOT } from './run.ts'
 import { installServices } from './services/index.ts'
 import { NO_OPTIONS, runCommand } from './usage.ts'
 
 const HELP = `Usage: npm test
+       npm run test:rest
 
-Build, all tests, the examples, 500 simulated histories, the drivers and the package on newer Nodes. It takes no options.
-Of one file: npx vitest run FILE
+npm test: build, the tests, the examples, 500 simulated histories, the package on newer Nodes. A quarter of an hour.
+npm run test:rest: what the tests leave out, because it asks the same on one more server or driver (test/parts.ts), and the
+drivers of newer Nodes. Ten minutes more. Neither takes options. Of one file: npx vitest run FILE
 
 Exit code: 0 all is well, 1 something is not, 2 the command was not understood.
 `
@@ -20,6 +23,7 @@ Exit code: 0 all is well, 1 something is not, 2 the command was not understood.
 interface Step {
   readonly name: string
   readonly command: readonly [string, ...string[]]
+  readonly part?: Part
 }
 
 const script = (path: string, ...args: readonly string[]): Step['command'] => [
@@ -37,7 +41,12 @@ const SIMULATE: Step = {
   command: script('simulator/main.ts', '--from', '201', '--seeds', '300'),
 }
 const NODES: Step = { name: 'Other Nodes', command: script('scripts/nodes.ts', 'install') }
-const TESTS: Step = { name: 'Tests', command: ['vitest', 'run'] }
+const TESTS: Step = { name: 'Tests', command: ['vitest', 'run'], part: 'most' }
+const REST: Step = {
+  name: 'The rest of the tests',
+  command: ['vitest', 'run', ...REST_FILES, ...SPLIT_FILES],
+  part: 'rest',
+}
 const EXAMPLES: Step = { name: 'Examples', command: script('scripts/test-examples.ts', '--built') }
 const DRIVERS: Step = { name: 'Drivers on other Nodes', command: script('scripts/nodes.ts', 'test') }
 const PACKAGE: Step = { name: 'Package', command: script('scripts/test-package.ts', '--built') }
@@ -45,13 +54,13 @@ const PACKAGE: Step = { name: 'Package', command: script('scripts/test-package.t
 const summary: string[] = []
 
 /** `aside`: beside others, so what it says is shown when it has ended. */
-const run = async ({ name, command: [program, ...args] }: Step, aside: boolean): Promise<boolean> => {
+const run = async ({ name, command: [program, ...args], part }: Step, aside: boolean): Promise<boolean> => {
   const started = performance.now()
   const PATH = `${join(ROOT, 'node_modules', '.bin')}:${process.env.PATH ?? ''}`
   if (!aside) heading(name)
   const child = spawn(program, args, {
     cwd: ROOT,
-    env: { ...process.env, PATH },
+    env: { ...process.env, PATH, ...(part === undefined ? {} : { POSTHASTE_TEST_PART: part }) },
     stdio: aside ? ['ignore', 'pipe', 'pipe'] : 'inherit',
   })
   const said: Buffer[] = []
@@ -83,7 +92,7 @@ const beside = async (...rows: readonly (readonly Step[])[]): Promise<boolean> =
   return (await Promise.all(rows.map(inTurn))).every(Boolean)
 }
 
-const everything = async (): Promise<boolean> => {
+const most = async (): Promise<boolean> => {
   // Brought now for those who will start them; they say what is wrong when one is missing.
   void installServices().catch(() => undefined)
   const nodes = run(NODES, true)
@@ -91,12 +100,19 @@ const everything = async (): Promise<boolean> => {
     (await beside([BUILD], [SIMULATE])) &&
     (await run(TESTS, false)) &&
     (await nodes) &&
-    (await beside([EXAMPLES, DRIVERS], [PACKAGE]))
+    (await beside([EXAMPLES], [PACKAGE]))
   )
 }
 
-const code = await runCommand('test', HELP, NO_OPTIONS, async () => {
-  const ok = await everything()
+const rest = async (): Promise<boolean> => {
+  const nodes = run(NODES, true)
+  return (await run(REST, false)) && (await nodes) && (await run(DRIVERS, false))
+}
+
+const OPTIONS = { ...NO_OPTIONS, rest: { type: 'boolean', default: false } } as const
+
+const code = await runCommand('test', HELP, OPTIONS, async (given) => {
+  const ok = await (given.rest ? rest() : most())
   heading('Summary')
   for (const line of summary) console.log(line)
   return ok ? 0 : 1

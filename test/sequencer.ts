@@ -39,8 +39,8 @@ const LONG = [
   'test/cli/newcomer.test.ts',
 ]
 
-/** Files of this project share processes, as long as nobody else comes in between. */
-const TOGETHER = 'unit'
+/** Files of these projects share processes, as long as nobody else comes in between. */
+const TOGETHER = ['unit', 'journeys']
 
 /** As many files of a project as take any time; those after them fill the gaps at the end. */
 const WEIGHTY = 80
@@ -61,7 +61,7 @@ export class MixedSequencer extends BaseSequencer {
     const placed = [...projects].flatMap(([name, specs]) =>
       specs.map((spec, index) => ({
         spec,
-        share: name === TOGETHER ? 0 : index / Math.min(specs.length, WEIGHTY),
+        share: TOGETHER.includes(name) ? 0 : index / Math.min(specs.length, WEIGHTY),
       })),
     )
     return placed.sort((a, b) => a.share - b.share).map(({ spec }) => spec)

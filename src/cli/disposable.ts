@@ -6,7 +6,6 @@ import { randomBytes } from 'node:crypto'
 import { basename } from 'node:path'
 import { type StorePlace, settledAddress, sqliteFile, storeAt } from '../config/url-outbox.ts'
 import { ERROR_CODES } from '../core/errors.ts'
-import { createOutbox } from '../core/outbox.ts'
 import type { Store, Transactions } from '../core/spi/index.ts'
 import type { Flag } from './command.ts'
 import type { Session } from './session.ts'
@@ -86,6 +85,7 @@ const urlOf = async (session: Session): Promise<string> => {
 }
 
 const opened = async (store: Store): Promise<void> => {
+  const { createOutbox } = await import('../core/outbox.ts')
   const outbox = createOutbox({ store, migrate: false })
   // A question opens the store; the answer does not matter.
   await outbox.schema.status()

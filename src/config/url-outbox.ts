@@ -1,7 +1,6 @@
 /** An outbox from an address alone: for looking and operating, because destinations and listeners are code. */
 import { resolve } from 'node:path'
 import type { InvalidOptionError } from '../core/errors.ts'
-import { createOutbox } from '../core/outbox.ts'
 import type { Outbox } from '../core/outbox-api.ts'
 import type { Store } from '../core/spi/index.ts'
 import { ConfigError } from './errors.ts'
@@ -80,5 +79,7 @@ export const outboxAt = async (url: string, place: StorePlace, what = ADDRESS): 
   const store = await storeAt(url, place, undefined, what).catch((error: unknown) => {
     throw blame(error, what)
   })
+  // Most who look at a configuration have an outbox of their own, and should not load a second core.
+  const { createOutbox } = await import('../core/outbox.ts')
   return createOutbox({ store }) as unknown as Outbox<unknown>
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { createOutbox } from '../../src/index.ts'
+import { isIn } from '../parts.ts'
 import { serverUrl } from '../stores/servers.ts'
 import { killWorker, startWorker } from './crew/crew.ts'
 import { arrived, judge } from './crew/ledger.ts'
@@ -26,9 +27,10 @@ const place = (kind: Place['kind'], url: string): Place => ({
 })
 
 const places: readonly Place[] = [
-  place('postgres', serverUrl('postgres-new')),
-  place('mariadb', serverUrl('mariadb')),
-  place('mysql', serverUrl('mysql')),
+  ...(isIn('most')
+    ? [place('postgres', serverUrl('postgres-new')), place('mariadb', serverUrl('mariadb'))]
+    : []),
+  ...(isIn('rest') ? [place('mysql', serverUrl('mysql'))] : []),
 ]
 
 /** Each writer has keys of its own, so the order of a key is the order in which it commits. */

@@ -186,6 +186,9 @@ describe('cleaning', () => {
       retentionDeadHours: 2,
       cleanupIntervalMs: 60_000,
       cleanupBatchSize: 10,
+      // Hours pass, in which nothing else needs to be looked at.
+      pollIdleMaxMs: 60_000,
+      laneLeaseMs: 300_000,
       retry: fixed({ delayMs: 1 }),
       ...more,
     })

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { formatDuration } from '../../config/duration.ts'
-import { createOutbox } from '../../core/outbox.ts'
+import type { createOutbox } from '../../core/outbox.ts'
 import type { Store } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
 import {
@@ -78,18 +78,25 @@ class Bench {
   readonly #payload: { readonly text: string }
   #arrived: () => void = () => undefined
 
-  constructor(store: Store, watch: Store, session: Session, settings: Settings, statements: () => number) {
+  constructor(
+    create: typeof createOutbox,
+    store: Store,
+    watch: Store,
+    session: Session,
+    settings: Settings,
+    statements: () => number,
+  ) {
     this.#watch = watch
     this.#settings = settings
     this.#signal = session.signal
     this.#progress = session.progress('measured')
     this.#statements = statements
     this.#payload = { text: 'x'.repeat(settings.payloadBytes) }
-    this.#outbox = this.open(store)
+    this.#outbox = this.open(create, store)
   }
 
-  open(store: Store) {
-    return createOutbox({
+  open(create: typeof createOutbox, store: Store) {
+    return create({
       store,
       migrate: false,
       pollIntervalMs: 100,
@@ -310,7 +317,8 @@ export const bench: Command = {
         `tables ${disposable.place.name}… in ${clean(database)}, ${formatDuration(settings.seconds * 3_000)} or more`,
       )
       watch = await openStoreAt(disposable.place)
-      figures = await new Bench(store, watch, session, settings, () => statements).run()
+      const { createOutbox: create } = await import('../../core/outbox.ts')
+      figures = await new Bench(create, store, watch, session, settings, () => statements).run()
     } finally {
       await watch?.close()
       await disposable.remove()

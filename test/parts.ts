@@ -1,0 +1,36 @@
+/**
+ * `npm test` is to end within a quarter of an hour on two processors. So it leaves to `npm run test:rest` what asks the
+ * same again: on one more version of a server, on one more driver, for longer. Continuous integration runs both;
+ * whatever does not say which part it wants, such as `npx vitest run FILE`, runs all.
+ */
+export type Part = 'most' | 'rest'
+
+export const isIn = (part: Part): boolean => (process.env.POSTHASTE_TEST_PART ?? part) === part
+
+/** All of these files belongs to the rest. */
+export const REST_FILES = [
+  'test/clients/drizzle-postgres-js.test.ts',
+  'test/clients/pglite.test.ts',
+  'test/publishers/brokers/others.test.ts',
+  'test/soak/soak.test.ts',
+  'test/stores/mysql-partitioned.test.ts',
+  'test/stores/pglite.test.ts',
+  'test/stores/postgres-oldest.test.ts',
+  'test/stores/postgres-pgbouncer.test.ts',
+]
+
+/** These have something of both. */
+export const SPLIT_FILES = [
+  'test/clients/drizzle.test.ts',
+  'test/clients/knex.test.ts',
+  'test/clients/kysely.test.ts',
+  'test/clients/mariadb.test.ts',
+  'test/clients/mikro-orm.test.ts',
+  'test/clients/mysql2.test.ts',
+  'test/clients/prisma.test.ts',
+  'test/clients/sequelize.test.ts',
+  'test/clients/typeorm.test.ts',
+  'test/compat/servers.test.ts',
+  'test/databases/killed-workers.test.ts',
+  'test/model/model.test.ts',
+]
