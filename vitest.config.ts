@@ -22,10 +22,10 @@ const LEFT_OUT = ['**/node_modules/**', ...(isIn('rest') ? [] : REST_FILES)]
 /** All in memory, so that nobody sees what another one does: files share a process and what it has loaded. */
 const SHARING = ['test/journeys/!(processes).test.ts', 'test/publish/*.test.ts']
 
-/** A test that only sometimes passes is a defect, so nothing is tried twice. */
+/** A test that only sometimes passes is a defect, so nothing is tried twice. The time is for those that hang, not for slow machines. */
 export const common = {
-  testTimeout: 30_000,
-  hookTimeout: 30_000,
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
   retry: 0,
 }
 
