@@ -59,6 +59,11 @@ const outermost = new WeakSet<Handle>()
 const outermostOf = (tx: Handle): Handle => {
   let found = tx
   while (found.parentTransaction !== undefined) found = found.parentTransaction
+  return found
+}
+
+const watchedOutermostOf = (tx: Handle): Handle => {
+  const found = outermostOf(tx)
   if (outermost.has(found)) return found
   outermost.add(found)
   found.on('query', ({ sql }) => {
@@ -83,13 +88,15 @@ export const knexTransactions = <Tx extends KnexTransaction>(
       // Knex calls the function although BEGIN failed; what it rejects with is BEGIN's error all the same.
       if (handleOf(tx).isCompleted()) throw notInTransaction('This handle of knex')
       await join(tx)
-      handleOf(tx).on('query-error', () => doubts.raise(tx))
+      handleOf(tx).on('query-error', () => doubts.raise(outermostOf(handleOf(tx))))
       return await fn(tx)
     }
   return clientOf<Tx>({
     name: 'knex',
     doubts,
     saysEnded,
+    // What fails on the handle of a savepoint concerns the whole transaction, and so does the reverse.
+    subjectOf: (tx) => outermostOf(handleOf(tx)),
     isUnseen: (tx) => !connections.has(tx),
     join,
     run: (fn) => knex.transaction(watched(fn)),
@@ -103,7 +110,7 @@ export const knexTransactions = <Tx extends KnexTransaction>(
     pgClient: (tx) => connections.get(tx),
     inTransaction: (handle) => isHandle(handle) && handle.isTransaction === true && !handle.isCompleted(),
     observe(tx, ended) {
-      const whole = outermostOf(handleOf(tx))
+      const whole = watchedOutermostOf(handleOf(tx))
       whole.executionPromise.then(
         () => (undone.has(whole) ? ended.rolledBack() : ended.committed()),
         () => ended.rolledBack(),

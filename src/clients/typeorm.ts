@@ -108,6 +108,7 @@ class TransactionWatch {
   /** On SQLite the query runner is that of the transaction before as well. */
   beforeTransactionStart({ queryRunner }: TransactionEvent): void {
     this.#committed.delete(queryRunner)
+    if (queryRunner.transactionDepth === 0) this.doubts.clear(queryRunner)
   }
 
   afterTransactionCommit({ queryRunner }: TransactionEvent): void {

@@ -3,72 +3,12 @@ import { Kysely, SqliteDialect, sql } from 'kysely'
 import Database from 'libsql'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { kyselyTransactions } from '../../src/clients/kysely.ts'
-import { createOutbox, type Draft, defineEvent } from '../../src/index.ts'
+import { createOutbox } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { deferred } from '../publish/fixture.ts'
-import { openDatabase, type TestDatabase } from './databases.ts'
-import { openKnex } from './libraries/knex.ts'
-import { openKysely } from './libraries/kysely.ts'
-import { openMikroOrm } from './libraries/mikro-orm.ts'
-import { openTypeorm } from './libraries/typeorm.ts'
-import type { OpenLibrary } from './library.ts'
-import { openOutbox } from './outbox-on.ts'
+import { ENDED, event, lateEvent, libraries, losses, open, ROLLED_BACK, UNKNOWN } from './sqlite-lost.ts'
 
-const event: Draft = { type: 'a', payload: 1 }
-const ENDED = { code: 'POSTHASTE_TRANSACTION_ENDED' }
-const ROLLED_BACK = { code: 'POSTHASTE_COMMIT_ROLLED_BACK' }
-
-/** What undoes the transaction that these statements are sent in. */
-const LOSSES = {
-  'INSERT OR ROLLBACK': [
-    'INSERT INTO client_parents VALUES (1)',
-    'INSERT OR ROLLBACK INTO client_parents VALUES (1)',
-  ],
-  'a trigger with RAISE(ROLLBACK)': ['INSERT INTO client_rows VALUES (-1)'],
-  'ROLLBACK sent by hand': ['ROLLBACK'],
-} as const
-
-type Loss = keyof typeof LOSSES
-const losses = Object.keys(LOSSES) as Loss[]
-
-type Open = (database: TestDatabase) => Promise<OpenLibrary<never>>
-
-const open = async (openLibrary: Open) => {
-  const database = await openDatabase('sqlite')
-  const hand = new Database(database.url)
-  hand.exec(
-    `CREATE TRIGGER no_negatives BEFORE INSERT ON client_rows WHEN NEW.n < 0 BEGIN SELECT RAISE(ROLLBACK, 'negative'); END`,
-  )
-  const library = await openLibrary(database)
-  const { outbox, stored } = await openOutbox(database, library.transactions)
-  onTestFinished(async () => {
-    await outbox.close()
-    // MikroORM never gives a connection back whose ROLLBACK failed.
-    await library.close(true)
-    hand.close()
-    await database.dispose()
-  })
-  const lose = async (tx: never, how: Loss): Promise<void> => {
-    for (const text of LOSSES[how]) await library.exec(tx, text).catch(() => undefined)
-  }
-  const left = (): number => {
-    const [row] = hand.prepare('SELECT count(*) AS n FROM outbox_dedup').all() as { n: number }[]
-    return Number(row?.n)
-  }
-  return { database, library, outbox, stored, lose, left }
-}
-
-const lateEvent = (after: Promise<void>): Draft => {
-  const validate = async (value: unknown) => {
-    await after
-    return { value }
-  }
-  return defineEvent('late', { schema: { '~standard': { version: 1, vendor: 'test', validate } } })(1)
-}
-
-describe.each(
-  Object.entries({ openKysely, openKnex, openMikroOrm, openTypeorm }) as unknown as [string, Open][],
-)('a transaction that SQLite has rolled back, swallowed: %s', (_, openLibrary) => {
+describe.each(libraries)('a transaction that SQLite has rolled back, swallowed: %s', (_, openLibrary) => {
   it.each(losses)('%s: what is published afterwards is refused, and nothing is stored', async (how) => {
     const { outbox, database, stored, lose } = await open(openLibrary)
     const running = outbox.transaction(async (tx) => {
@@ -154,7 +94,7 @@ describe.each(
       await outbox.publish(tx, event)
       await library.exec(tx, 'COMMIT')
     })
-    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
+    await expect(running).rejects.toMatchObject(UNKNOWN)
     expect(await stored()).toBe(1)
   })
 

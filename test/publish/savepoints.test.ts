@@ -208,6 +208,24 @@ describe('savepoints', () => {
     await transaction.commit()
   })
 
+  it('leave rollback() and the end of a block to a schema, because neither waits for its publish', async () => {
+    for (const how of ['rollback', Symbol.asyncDispose] as const) {
+      const { outbox, database } = createWorld()
+      const transaction = await outbox.begin()
+      const validate = async (value: unknown) => {
+        await transaction[how]()
+        return { value }
+      }
+      const asking = defineEvent('asking', {
+        schema: { '~standard': { version: 1, vendor: 'ends', validate } },
+      })
+      await expect(transaction.publish(asking({}))).rejects.toMatchObject({
+        code: 'POSTHASTE_TRANSACTION_ENDED',
+      })
+      expect(database.log).toEqual(['rollback'])
+    }
+  })
+
   it('agree with a model of nested transactions, whatever fails', async () => {
     for (let seed = 1; seed <= 100; seed++) {
       const { outbox, database, intake } = createWorld({ library: { ownNestedHandle: seed % 2 === 0 } })

@@ -79,3 +79,41 @@ it('is stored as it is when the store was closed meanwhile, because nobody can t
   hand.exec('COMMIT')
   expect(stored()).toBe(1)
 })
+
+const inside = (): SqlExecutor => sending(() => undefined)
+
+const marks = (): number => hand.prepare("SELECT 1 FROM outbox_dedup WHERE type = ''").all().length
+
+it('nor is a savepoint taken for one in a transaction, when there is none', async () => {
+  await expect(store.markOuter?.(inside())).rejects.toMatchObject(ENDED)
+  await expect(store.markOuter?.({ ...inside(), isDoubtful: true })).rejects.toMatchObject({
+    code: 'POSTHASTE_COMMIT_ROLLED_BACK',
+  })
+  expect(marks()).toBe(0)
+})
+
+it.each(['ROLLBACK', 'COMMIT'])('nor when it was ended by %s just before', async (sql) => {
+  hand.exec('BEGIN')
+  const mark = await store.markOuter?.(inside())
+  hand.exec(`${sql}; SAVEPOINT one`)
+  await expect(mark?.require(inside())).rejects.toMatchObject(ENDED)
+  hand.exec('ROLLBACK TO one; RELEASE one')
+  await mark?.drop()
+  expect(marks()).toBe(0)
+})
+
+it('and one in a transaction is, without a trace', async () => {
+  hand.exec('BEGIN')
+  const mark = await store.markOuter?.(inside())
+  hand.exec('SAVEPOINT one')
+  await mark?.require(inside())
+  hand.exec('ROLLBACK TO one')
+  await mark?.drop()
+  hand.exec('COMMIT')
+  expect(marks()).toBe(0)
+})
+
+it('which a synchronous driver need not ask', async () => {
+  expect(await store.markOuter?.({ ...inside(), runSync: () => [] })).toBeNull()
+  expect(marks()).toBe(0)
+})

@@ -62,6 +62,8 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly #depths = new WeakMap<object, number>()
   /** Those of `run`, of which the library tells everything that is sent. */
   readonly #seen = new WeakSet<object>()
+  /** Those that were in doubt, and of which the database was asked: on SQLite that says nothing. */
+  readonly #troubled = new WeakSet<object>()
   /** Handles that `run` and `nested` gave: they are as the application's library makes them. */
   readonly #given = new WeakSet<object>()
   /** The last question about each: one savepoint of it ends those after it. */
@@ -81,17 +83,19 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   async run<T>(fn: (tx: Tx) => Promise<T>): Promise<T> {
     let thrown: { readonly error: unknown } | null = null
-    let done: Tx | null = null
+    let done: { readonly tx: Tx; readonly hadFailures: boolean } | null = null
     const inside = async (tx: Tx): Promise<T> => {
       // Some libraries call again after a conflict; what counts is the last time.
       thrown = null
       done = null
-      this.#seen.add(this.#subjectOf(tx))
+      const subject = this.#subjectOf(tx)
+      this.#seen.add(subject)
+      this.#troubled.delete(subject)
       this.#given.add(tx)
       try {
         const result = await fn(tx)
         await this.#requireWell(tx)
-        done = tx
+        done = { tx, hadFailures: this.#troubled.has(this.#subjectOf(tx)) }
         return result
       } catch (error) {
         thrown = { error }
@@ -101,29 +105,43 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     try {
       return await this.#library.run(inside)
     } catch (error) {
-      if (done !== null) throw this.#commitError(done, error)
+      if (done !== null) {
+        const { tx, hadFailures } = done as { tx: Tx; hadFailures: boolean }
+        throw this.#commitError(tx, hadFailures, error)
+      }
       // A rollback that fails, because the connection is gone, must not hide why it was wanted.
       throw thrown === null ? storeErrorOf(error, this.library) : (thrown as { error: unknown }).error
     }
   }
 
-  #commitError(tx: Tx, error: unknown): Error {
+  #commitError(tx: Tx, hadFailures: boolean, error: unknown): Error {
     if (this.#library.hasCommitted?.(tx) === true) return afterCommit(error)
-    return commitErrorOf(error, this.#library.refusesCommit?.(error))
+    return commitErrorOf(error, this.#library.refusesCommit?.(error) === true, hadFailures)
   }
 
   begin(): Promise<OpenTransaction<Tx>> {
     return beginByCallback(this)
   }
 
-  nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
+  async nested<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T> {
     const native = this.#library.nested
-    if (native === undefined) return this.#savepoint(tx, fn)
-    const inside = (inner: Tx): Promise<T> => {
+    if (native === undefined) return await this.#savepoint(tx, fn)
+    let thrown: { readonly error: unknown } | null = null
+    const inside = async (inner: Tx): Promise<T> => {
       this.#given.add(inner)
-      return fn(inner)
+      try {
+        return await fn(inner)
+      } catch (error) {
+        thrown = { error }
+        throw error
+      }
     }
-    return native.call(this.#library, tx, inside) as Promise<T>
+    try {
+      return (await native.call(this.#library, tx, inside)) as T
+    } catch (error) {
+      // As in `run`: there is nothing to undo any more when the database has ended it all, and that is not the reason.
+      throw thrown === null ? error : (thrown as { error: unknown }).error
+    }
   }
 
   standsFor(handle: Tx): Tx {
@@ -186,10 +204,14 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     try {
       await this.#probe(tx)
     } catch (cause) {
+      // Whoever saw it end by hand does not know how.
+      if (cause instanceof TransactionError && cause.code === ERROR_CODES.transactionEnded) throw cause
       const error = this.#failed(tx, cause)
       throw this.#library.saysEnded?.(cause) === true ? error : givenUp(cause)
     }
-    this.#doubts.clear(this.#subjectOf(tx))
+    const subject = this.#subjectOf(tx)
+    this.#troubled.add(subject)
+    this.#doubts.clear(subject)
   }
 
   async #join(tx: Tx): Promise<void> {

@@ -5,7 +5,7 @@
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import * as mysql from '../../stores/mysql/errors.ts'
 import * as postgres from '../../stores/postgres/errors.ts'
-import { commitRefused, commitUnknown } from '../../stores/sql/transaction-scope.ts'
+import { commitRefused, commitTooLate, commitUnknown } from '../../stores/sql/transaction-scope.ts'
 import * as sqlite from '../../stores/sqlite/errors.ts'
 
 /** Where TypeORM, Sequelize and everybody else keep what they wrap. */
@@ -61,8 +61,9 @@ export const afterCommit = (cause: unknown): StoreError =>
   )
 
 /** For an error that came out of the library after the application's function had ended well. */
-export const commitErrorOf = (error: unknown, isRefused = false): Error => {
+export const commitErrorOf = (error: unknown, isRefused: boolean, hadFailures: boolean): Error => {
   if (error instanceof StoreError && error.code === ERROR_CODES.commitUnknown) return error
+  if (linksOf(error).some(sqlite.findsNoTransaction)) return commitTooLate(hadFailures, error)
   return isRefused || refusedCommit(error)
     ? commitRefused('The database', error)
     : commitUnknown('The connection was lost', error)

@@ -34,6 +34,8 @@ export class CommitScope {
   #state: 'open' | 'ending' | 'ended' = 'open'
   /** A statement failed: what is written is not certain any more. */
   #doubt = false
+  /** There is no transaction any more, although nobody has ended it through us. */
+  #lost: TransactionError | null = null
   #bytes = 0
   readonly #counts = new Map<string, number>()
   readonly #frames: Frame[]
@@ -57,6 +59,15 @@ export class CommitScope {
   /** Refuses work that begins in a transaction or savepoint that is over. */
   requireOpen(frame: Frame): void {
     if (this.#state !== 'open' || frame.state !== 'open' || frame.closed) throw endedError()
+  }
+
+  /** It is known to be over: whatever the connection is in by now must not be committed in its place. */
+  lose(error: TransactionError): void {
+    this.#lost ??= error
+  }
+
+  requireKept(): void {
+    if (this.#lost !== null) throw this.#lost
   }
 
   /** The frame that an insert sent at this moment belongs to. */
@@ -134,6 +145,7 @@ export class CommitScope {
     const { owner } = frame
     if (owner === null) return
     for (const delivery of published.hot) owner.hot.push(delivery)
+    owner.eventId ??= published.ids[0] ?? null
     owner.expectsRows ||= published.expectsRows
   }
 

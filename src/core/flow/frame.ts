@@ -27,6 +27,8 @@ export class Frame {
   failed = false
   below: Frame | null
   hot: HotCandidate[] = []
+  /** One of the events that were published in it: whether it is there tells what became of them all. */
+  eventId: string | null = null
   /** Some of what was published in it only the poller will find. */
   expectsRows = false
   afterCommit: Callback[] = []
@@ -66,6 +68,7 @@ export class Frame {
   takeOver(other: Frame): void {
     // No spread into push: a transaction may have published more than a call takes arguments.
     this.hot = this.hot.concat(other.hot)
+    this.eventId ??= other.eventId
     this.expectsRows ||= other.expectsRows
     this.afterCommit = this.afterCommit.concat(other.afterCommit)
     this.afterRollback = this.afterRollback.concat(other.afterRollback)

@@ -5,8 +5,9 @@
  */
 import type { Draft } from '../define-event.ts'
 import { ERROR_CODES, OutboxError, TransactionError } from '../errors.ts'
-import type { Mark, Store } from '../spi/index.ts'
+import type { Mark, OuterMark, Store } from '../spi/index.ts'
 import { refuse } from './check-draft.ts'
+import type { CommitScope } from './commit.ts'
 import type { EventSource } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import { MAX_EVENTS_PER_CALL, type PreparedEvents, type Preparer } from './prepare.ts'
@@ -104,15 +105,28 @@ export class PublishAt<E> {
     return isOpening ? mark.catch(() => null) : mark
   }
 
-  /** Before what would begin another transaction, unnoticed, where the database has ended this one. */
-  async requireTransaction({ transactions, tx }: Place<unknown, E>): Promise<void> {
-    const { store } = this.#parts
-    if (store.isInTransaction === undefined || (await store.isInTransaction(transactions.executor(tx))))
-      return
-    throw new TransactionError(
+  /** Before a savepoint; null where nothing needs to be found out. */
+  async markOuter({ transactions, tx }: Place<unknown, E>): Promise<OuterMark<E> | null> {
+    return (await this.#parts.store.markOuter?.(transactions.executor(tx))) ?? null
+  }
+
+  /** COMMIT found no transaction. Whether that was committed or rolled back by then, its events tell. */
+  async commitErrorOf(error: unknown, { root }: CommitScope): Promise<unknown> {
+    const { detail } = (error ?? {}) as Partial<OutboxError>
+    if (detail?.hadEnded !== true) return error
+    const isGone =
+      root.eventId === null
+        ? detail.hadFailures === true
+        : await this.#parts.store.inspection.event(root.eventId).then(
+            (found) => found === null,
+            () => false,
+          )
+    if (!isGone) return error
+    return new TransactionError(
       ERROR_CODES.commitRolledBack,
-      'The database has rolled this transaction back because of an earlier error in it, so nothing of it is stored. Let that ' +
-        'error out of the function.',
+      'The database had rolled this transaction back before its COMMIT, because of an earlier error in it or of a ROLLBACK ' +
+        'that was sent by hand, so nothing of it is stored.',
+      { cause: error },
     )
   }
 

@@ -4,8 +4,8 @@
  * end while a publish that began inside is on its way, whether it ends well or not.
  */
 import { ERROR_CODES, OutboxError, TransactionError } from '../errors.ts'
-import type { OpenTransaction, Transactions } from '../spi/index.ts'
-import { type Ending, endedError } from './commit.ts'
+import type { OpenTransaction, OuterMark, Transactions } from '../spi/index.ts'
+import { type CommitScope, type Ending, endedError } from './commit.ts'
 import type { PublishAt } from './publish-at.ts'
 import type { Place, Scopes } from './scopes.ts'
 
@@ -17,6 +17,12 @@ export interface RunParts<E> {
 const endingOf = (error: unknown): Ending =>
   (error as { code?: unknown } | null)?.code === ERROR_CODES.commitUnknown ? 'unknown' : 'rolledBack'
 
+const commitErrorOf = async <Tx, E>(
+  { publishAt }: RunParts<E>,
+  place: Place<Tx, E> | null,
+  error: unknown,
+): Promise<unknown> => (place === null ? error : publishAt.commitErrorOf(error, place.scope))
+
 const end = <Tx, E>(scopes: Scopes<E>, place: Place<Tx, E> | null, ending: Ending): void => {
   if (place === null) return
   scopes.forget(place.tx, place)
@@ -26,6 +32,7 @@ const end = <Tx, E>(scopes: Scopes<E>, place: Place<Tx, E> | null, ending: Endin
 /** Everything between the user's last statement and COMMIT. */
 const beforeCommit = async <Tx, E>(parts: RunParts<E>, place: Place<Tx, E>): Promise<void> => {
   const { scope, transactions, tx } = place
+  scope.requireKept()
   if (transactions.flush !== undefined) await parts.scopes.run(place, () => transactions.flush?.(tx))
   scope.close(scope.root)
   await scope.settle(scope.root)
@@ -37,7 +44,18 @@ const beforeCommit = async <Tx, E>(parts: RunParts<E>, place: Place<Tx, E>): Pro
         'implicitly (DDL on MySQL). Leave that to outbox.transaction().',
     )
   }
-  await parts.publishAt.requireTransaction(place as Place<unknown, E>)
+  scope.requireKept()
+}
+
+/** Asks whether the transaction is still there; what is known to be over stays so. */
+const asking = async <T>(scope: CommitScope, ask: () => Promise<T>): Promise<T> => {
+  scope.requireKept()
+  try {
+    return await ask()
+  } catch (error) {
+    if (error instanceof TransactionError) scope.lose(error)
+    throw error
+  }
 }
 
 /** `fn` in a new transaction; it is ambient while it runs. */
@@ -67,7 +85,8 @@ export const runTransaction = async <Tx, E, T>(
   let result: T
   try {
     result = await transactions.run(inside)
-  } catch (error) {
+  } catch (thrown) {
+    const error = await commitErrorOf(parts, place, thrown)
     end(scopes, place, endingOf(error))
     throw error
   }
@@ -102,12 +121,13 @@ export const runNested = <Tx, E, T>(
   const nested = transactions.nested.bind(transactions)
   return scope.track(outer.frame, 'savepoint', async () => {
     const frame = await scope.pushFrame(outer.frame)
-    const inside = async (tx: Tx): Promise<T> => {
+    const inside = async (tx: Tx, mark: OuterMark<E> | null): Promise<T> => {
       const here = { transactions, tx, scope, frame }
       // A handle of its own stays registered, so that it is refused when the savepoint is over.
       if (tx !== outer.tx) scopes.register(tx, here)
       return scopes.run(here, async () => {
         try {
+          if (mark !== null) await asking(scope, async () => mark.require(transactions.executor(tx)))
           const result = await fn(tx)
           if (transactions.flush !== undefined) await transactions.flush(tx)
           scope.close(frame)
@@ -119,9 +139,16 @@ export const runNested = <Tx, E, T>(
         }
       })
     }
+    const aroundIt = async (): Promise<T> => {
+      const mark = await asking(scope, () => parts.publishAt.markOuter(outer as Place<unknown, E>))
+      try {
+        return await nested(outer.tx, (tx) => inside(tx, mark))
+      } finally {
+        await mark?.drop()
+      }
+    }
     try {
-      await parts.publishAt.requireTransaction(outer as Place<unknown, E>)
-      const result = await nested(outer.tx, inside)
+      const result = await aroundIt()
       scope.mergeFrame(frame)
       return result
     } catch (error) {
@@ -134,8 +161,8 @@ export const runNested = <Tx, E, T>(
 const endedInside = (): TransactionError =>
   new TransactionError(
     ERROR_CODES.conflict,
-    'commit() and rollback() wait for nested transactions and for publishes, and this was called inside of one (of a ' +
-      'schema, or of pullEvents() of an aggregate), so both would wait for ever. Let that end first; throw to undo it.',
+    'commit() and rollback() wait for nested transactions, and commit() for publishes too. This was called inside of one ' +
+      '(of a schema, or of pullEvents() of an aggregate), so both would wait for ever. Let that end first; throw to undo it.',
   )
 
 /** The manual form: begun by hand, ended by commit or rollback. */
@@ -152,15 +179,14 @@ export class ManualRun<Tx, E> {
   }
 
   commit(): Promise<void> {
-    return this.#end(() => this.#commit())
+    const isAwaited = this.#parts.scopes.isPublishingIn(this.place.scope)
+    return this.#end(() => this.#commit(), isAwaited)
   }
 
-  /** Once, and not from inside of a nested one, for whose end it would wait. */
-  #end(how: () => Promise<void>): Promise<void> {
+  /** Once, and not from inside of what it would wait for: a nested one, or what is awaited besides. */
+  #end(how: () => Promise<void>, isAwaited = false): Promise<void> {
     if (this.#ending !== null) return Promise.reject(endedError())
-    const { scopes } = this.#parts
-    const { scope } = this.place
-    if (scopes.isNestedIn(scope) || scopes.isPublishingIn(scope)) return Promise.reject(endedInside())
+    if (isAwaited || this.#parts.scopes.isNestedIn(this.place.scope)) return Promise.reject(endedInside())
     this.#ending = how()
     return this.#ending
   }
@@ -174,7 +200,8 @@ export class ManualRun<Tx, E> {
     }
     try {
       await this.#opened.commit()
-    } catch (error) {
+    } catch (thrown) {
+      const error = await commitErrorOf(this.#parts, this.place, thrown)
       end(this.#parts.scopes, this.place, endingOf(error))
       throw error
     }

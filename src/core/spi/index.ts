@@ -1,4 +1,5 @@
 export * from './insert.ts'
+export * from './marks.ts'
 export * from './metrics.ts'
 export * from './publisher.ts'
 export * from './registry.ts'

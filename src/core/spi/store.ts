@@ -13,6 +13,7 @@
 import type { Delivery, Outcome, Right } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
 import type { InsertRequest, InsertResult, NewDelivery } from './insert.ts'
+import type { Mark, OuterMark } from './marks.ts'
 import type { Registry } from './registry.ts'
 import type { Logger, Runtime } from './runtime.ts'
 import type { Inspection, Maintenance, Operations, Schema } from './store-roles.ts'
@@ -38,10 +39,11 @@ export interface Store<Tx = unknown, E = unknown> {
    */
   mark?(executor: E): Promise<Mark>
   /**
-   * False when the executor is in doubt of its transaction, and there is none. Absent where a savepoint needs one, so that
-   * clients find out by themselves.
+   * Before a savepoint, where one that is sent without a transaction begins it, and commits what was done inside: a mark in
+   * the transaction around it. Rejects with a TransactionError when there is none. Null where the executor's driver finds
+   * out by itself; absent where the database does.
    */
-  isInTransaction?(executor: E): Promise<boolean>
+  markOuter?(executor: E): Promise<OuterMark<E> | null>
 
   readonly lanes: LaneStore
   readonly queue: QueueStore
@@ -52,13 +54,6 @@ export interface Store<Tx = unknown, E = unknown> {
   readonly maintenance: Maintenance
   /** Where the database can carry a message from one process to others. */
   readonly wakeup?: Wakeup
-}
-
-export interface Mark {
-  /** For `InsertRequest.mark`; the insert takes it away. */
-  readonly id: string
-  /** When there will be no insert. */
-  drop(): Promise<void>
 }
 
 export interface StoreContext {

@@ -15,7 +15,9 @@ export interface Transactions<Tx, E> {
   /**
    * Runs `fn` in a new transaction. Resolves only after the database confirmed the commit. Rejects with
    * what `fn` threw after a rollback; with code POSTHASTE_COMMIT_ROLLED_BACK when COMMIT answered ROLLBACK;
-   * with POSTHASTE_COMMIT_UNKNOWN when the answer was lost. The handle is unusable afterwards.
+   * with POSTHASTE_COMMIT_UNKNOWN when the answer was lost, or when the transaction had ended before: then `detail` has
+   * `hadEnded`, so that its events are looked for, and `hadFailures` if one of its statements failed. The handle is
+   * unusable afterwards.
    */
   run<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
 

@@ -93,6 +93,18 @@ export const storedAlone = (cause: unknown): TransactionError =>
     { cause },
   )
 
+/** Found before a savepoint, or inside of one that has begun a transaction of its own. */
+export const outerEnded = (hadFailures: boolean): TransactionError =>
+  hadFailures
+    ? new TransactionError(
+        ERROR_CODES.commitRolledBack,
+        'The database has rolled this transaction back because of an earlier error in it, so nothing of it is stored. Let that error out of the function.',
+      )
+    : new TransactionError(
+        ERROR_CODES.transactionEnded,
+        'This transaction has been ended already, by a COMMIT or ROLLBACK that was sent by hand most likely, so the nested one was not run: it would have been stored on its own. Leave both to the library.',
+      )
+
 export const commitRefused = (who: string, cause: unknown): TransactionError =>
   new TransactionError(
     ERROR_CODES.commitRolledBack,
@@ -106,6 +118,14 @@ export const commitUnknown = (what: string, cause: unknown): StoreError =>
     ERROR_CODES.commitUnknown,
     `${what} during COMMIT, so it is not known whether the transaction happened.`,
     { cause },
+  )
+
+/** COMMIT was answered: there was no transaction left. For what the core makes of it see `Transactions.run`. */
+export const commitTooLate = (hadFailures: boolean, cause: unknown): StoreError =>
+  new StoreError(
+    ERROR_CODES.commitUnknown,
+    'The transaction had been ended before its COMMIT, by a COMMIT or ROLLBACK that was sent by hand or by an error that nobody waited for, so it is not known whether it happened.',
+    { cause, hadEnded: true, hadFailures },
   )
 
 export const controlRefused = (keyword: string): TransactionError =>

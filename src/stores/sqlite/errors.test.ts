@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { StoreError } from '../../core/errors.ts'
-import { isBusy, sqliteCode, storeErrorOf } from './errors.ts'
+import { findsNoTransaction, isBusy, sqliteCode, storeErrorOf } from './errors.ts'
 
 const driverError = (fields: object, message = 'x') => Object.assign(new Error(message), fields)
 
@@ -40,6 +40,12 @@ describe('errors of the drivers', () => {
       code: 'POSTHASTE_STORE_UNAVAILABLE',
       transient: false,
     })
+  })
+
+  it('of COMMIT say that there was no transaction', () => {
+    const errors = [{ code: 'SQLITE_ERROR' }, { errcode: 1 }, { code: 'SQLITE_BUSY' }, { errcode: 5 }, {}]
+    const answers = errors.map((members) => findsNoTransaction(driverError(members)))
+    expect(answers).toEqual([true, true, false, false, false])
   })
 
   it('keep their cause, and a missing table says what to do', () => {

@@ -61,6 +61,13 @@ export const sqliteCode = (error: unknown): CodeName | null => {
  */
 export const refusesCommit = (error: unknown): boolean => ![null, 'IOERR'].includes(sqliteCode(error))
 
+/** Of COMMIT, to which SQLite says "error" and nothing else for one reason alone: that there is no transaction. */
+export const findsNoTransaction = (error: unknown): boolean => {
+  if (!isDriverError(error)) return false
+  const { code, errcode } = error as DriverError
+  return errcode === 1 || code === 'SQLITE_ERROR'
+}
+
 /** Somebody else has the lock; waiting helps. */
 export const isBusy = (error: unknown): boolean => {
   const code = sqliteCode(error)

@@ -11,6 +11,7 @@ import type {
   Maintenance,
   Mark,
   Operations,
+  OuterMark,
   QueueStore,
   Registry,
   Schema,
@@ -22,7 +23,7 @@ import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
-import { endedBefore, storedAlone, undoneMeanwhile } from '../sql/transaction-scope.ts'
+import { endedBefore, outerEnded, storedAlone, undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { SqliteDatabase } from './database.ts'
 import { requireFile } from './open-database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
@@ -125,13 +126,33 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     return { id, drop: () => this.#unmark(executor, id) }
   }
 
-  /** A savepoint would begin one here. */
-  async isInTransaction(executor: SqlExecutor): Promise<boolean> {
-    if (executor.isDoubtful !== true) return true
+  /**
+   * What others see of the mark was stored on its own, and what SQLite has rolled back since is gone: either way there is
+   * no transaction.
+   */
+  async markOuter(executor: SqlExecutor): Promise<OuterMark<SqlExecutor> | null> {
+    // A synchronous driver knows, and nothing comes between its answer and the savepoint.
+    if (executor.runSync !== undefined) return null
     const mark = await this.mark(executor)
-    const isAlone = this.#database.isCommitted(lookStatement(this.#tables, mark.id))
-    await mark.drop()
-    return !isAlone
+    const look = lookStatement(this.#tables, mark.id)
+    const isAlone = (): boolean => this.#database.isCommitted(look)
+    const drop = (): Promise<void> => (isAlone() ? this.#removeMark(mark.id) : mark.drop())
+    // In memory, on one connection, that can be told only before the savepoint.
+    if (isAlone()) {
+      await drop()
+      throw outerEnded(executor.isDoubtful === true)
+    }
+    const require = async (inner: SqlExecutor): Promise<void> => {
+      const stands = (await inner.run(look.sql, look.params))?.length !== 0
+      if (!stands || isAlone()) throw outerEnded(inner.isDoubtful === true)
+    }
+    return { require, drop }
+  }
+
+  /** On the store's own connection. One that cannot be removed goes with the old keys. */
+  async #removeMark(mark: string): Promise<void> {
+    const { sql, params } = unmarkStatement(this.#tables, mark)
+    await this.#database.write((connection) => connection.rows(sql, params)).catch(() => undefined)
   }
 
   async #unmark(executor: SqlExecutor, mark: string): Promise<void> {
