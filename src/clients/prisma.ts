@@ -184,6 +184,8 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
   }
   const known = running === null ? new StandingDoubt() : doubts
   const subjectOf = (tx: Tx): object => running?.get(idOf(tx)) ?? tx
+  /** Prisma closes them when they are asked about, and says from then on only that they are over. */
+  const lost = new WeakSet<object>()
   return clientOf<Tx>({
     name: 'prisma',
     doubts: known,
@@ -196,7 +198,15 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
     run: (fn) => translating(() => prisma.$transaction(fn, options)),
     nested: (tx, fn) => nested(handleOf(tx), fn),
     // Adapters for MySQL prepare what an application sends, and MySQL prepares no savepoints.
-    probe: (tx) => handleOf(tx).$transaction(async () => undefined),
+    probe: async (tx) => {
+      try {
+        await handleOf(tx).$transaction(async () => undefined)
+      } catch (error) {
+        if (!saysEnded(error)) lost.add(subjectOf(tx))
+        else if (lost.has(subjectOf(tx))) throw givenUp(error)
+        throw error
+      }
+    },
     async send(tx, sql, params, ask) {
       const id = idOf(tx)
       const level = running?.nested(id)
@@ -209,6 +219,7 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
           running?.refuseCommit(id)
           throw leftOutEachTime()
         }
+        if (saysEnded(error) && lost.has(subjectOf(tx))) throw givenUp(error)
         if (!saysClosed(error)) throw error
         throw hadFailures ? givenUp(error) : endedBefore(error)
       }
