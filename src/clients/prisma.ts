@@ -4,13 +4,22 @@
  *
  * Prisma hides what COMMIT answered, so statements that fail are noticed where all of them pass, in its engine.
  */
+import { ERROR_CODES, TransactionError } from '../core/errors.ts'
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../stores/sql/sql-executor.ts'
-import { undoneMeanwhile } from '../stores/sql/transaction-scope.ts'
+import { endedBefore, undoneMeanwhile } from '../stores/sql/transaction-scope.ts'
 import type { Answer } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
-import { Doubts, StandingDoubt } from './shared/doubts.ts'
+import { givenUp, StandingDoubt } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
+import {
+  doubts,
+  type Engine,
+  LeftOut,
+  type Level,
+  sendNumbered,
+  watchEngine,
+} from './shared/prisma-engine.ts'
 
 /** The client that Prisma gives the function of an interactive transaction, as far as it is used here. */
 export interface PrismaTransaction {
@@ -39,33 +48,6 @@ interface Handle {
   $queryRawUnsafe(sql: string, ...params: readonly SqlValue[]): PromiseLike<readonly SqlRow[]>
 }
 
-interface TransactionOfRequest {
-  readonly id: unknown
-}
-
-interface Engine {
-  /** Nested ones have the id of the one around them. */
-  transaction(
-    action: 'start' | 'commit' | 'rollback',
-    headers: unknown,
-    about: TransactionOfRequest,
-  ): Promise<TransactionOfRequest>
-  request(
-    query: unknown,
-    options: { readonly interactiveTransaction?: TransactionOfRequest },
-  ): Promise<unknown>
-  /** What an application asks for in one turn of the event loop. */
-  requestBatch(
-    queries: readonly unknown[],
-    options: { readonly transaction?: BatchTransaction },
-  ): Promise<unknown[]>
-}
-
-interface BatchTransaction {
-  readonly kind: string
-  readonly options: Partial<TransactionOfRequest>
-}
-
 /** Which transaction a client is in, by the symbols of 7.10 and of earlier ones. */
 const SCOPE = Symbol.for('prisma.client.transaction.scope_context')
 const ID = Symbol.for('prisma.client.transaction.id')
@@ -74,129 +56,6 @@ const idOf = (handle: object): unknown => {
   const members = handle as Readonly<Record<symbol, unknown>>
   const scope = members[SCOPE] as { readonly txId?: unknown } | undefined
   return scope?.txId ?? members[ID]
-}
-
-/** A transaction, or one that is nested in it. */
-interface Level {
-  isUndone: boolean
-}
-
-/** Transactions that are open, of the outbox and of the application, by their ids; the innermost is the last. */
-class Running {
-  readonly #levels = new Map<unknown, Level[]>()
-
-  /** The transaction, whichever of its handles is at hand. */
-  get(id: unknown): object | undefined {
-    return this.#levels.get(id)
-  }
-
-  innermost(id: unknown): Level | undefined {
-    return this.#levels.get(id)?.at(-1)
-  }
-
-  /** Undefined in one that is not nested: with that its handle ends. */
-  nested(id: unknown): Level | undefined {
-    return (this.#levels.get(id)?.length ?? 0) > 1 ? this.innermost(id) : undefined
-  }
-
-  begin(id: unknown): void {
-    const levels = this.#levels.get(id) ?? []
-    levels.push({ isUndone: false })
-    this.#levels.set(id, levels)
-  }
-
-  end(id: unknown): void {
-    const levels = this.#levels.get(id)
-    levels?.pop()
-    if (levels?.length === 0) this.#levels.delete(id)
-  }
-}
-
-/**
- * Statements of ours that were called inside of a nested transaction, until they are sent. Prisma sends statements some
- * turns later than its rollback of a nested one, together with what the application asks for in the same turn, and what
- * comes after that would be part of the outer one. So each has a number by which it is known again.
- */
-const called = new Map<string, Level>()
-let lastCalled = 0
-
-const NUMBER = /\/\* posthaste (\d+) \*\//
-
-const isLate = (query: unknown): boolean => {
-  const number = called.size === 0 ? undefined : NUMBER.exec(JSON.stringify(query) ?? '')?.[1]
-  return number !== undefined && called.get(number)?.isUndone === true
-}
-
-/** Of all clients: a transaction is that of one engine. */
-const doubts = new Doubts()
-
-/** An engine is watched once, however many clients are made of it. */
-const engines = new WeakMap<Engine, Running>()
-
-const throwIfFailed = (results: readonly unknown[]): void => {
-  const failed = results.find((result) => result instanceof Error)
-  if (failed !== undefined) throw failed
-}
-
-/** A batch without those that come too late, whose answers are errors in their places. */
-const requestInTime = async (
-  queries: readonly unknown[],
-  request: (queries: readonly unknown[]) => Promise<unknown[]>,
-): Promise<unknown[]> => {
-  const late = queries.map(isLate)
-  if (!late.includes(true)) return await request(queries)
-  const rest = queries.filter((_, n) => late[n] !== true)
-  const answers = rest.length === 0 ? [] : await request(rest)
-  return late.map((isLate) => (isLate ? undoneMeanwhile() : answers.shift()))
-}
-
-const ENGINE = ['transaction', 'request', 'requestBatch'] as const
-
-/** Knows of transactions from their beginning to their end. */
-const watchTransactions = (engine: Engine, running: Running): void => {
-  const transaction = engine.transaction.bind(engine)
-  engine.transaction = async (action, headers, about) => {
-    const level = running.innermost(about.id)
-    if (action === 'rollback' && level !== undefined) level.isUndone = true
-    try {
-      const answer = await transaction(action, headers, about)
-      if (action === 'start') running.begin(answer.id)
-      if (action === 'commit') running.end(about.id)
-      return answer
-    } finally {
-      // Well or not; it also follows a commit that failed.
-      if (action === 'rollback') running.end(about.id)
-    }
-  }
-}
-
-/** Follows the requests of transactions. Null where the engine is not what it was. */
-const watchEngine = (engine: Engine | undefined): Running | null => {
-  if (engine === undefined || ENGINE.some((name) => typeof engine[name] !== 'function')) return null
-  const known = engines.get(engine)
-  if (known !== undefined) return known
-  const running = new Running()
-  engines.set(engine, running)
-  watchTransactions(engine, running)
-  const follow = <T>(id: unknown, answer: Promise<T>, judge: (result: T) => void): void => {
-    const transaction = running.get(id)
-    if (transaction !== undefined) doubts.follow(transaction, answer.then(judge))
-  }
-  const request = engine.request.bind(engine)
-  const requestBatch = engine.requestBatch.bind(engine)
-  engine.request = (query, options) => {
-    const id = options.interactiveTransaction?.id
-    const answer = isLate(query) ? Promise.reject(undoneMeanwhile()) : request(query, options)
-    follow(id, answer, () => undefined)
-    return answer
-  }
-  engine.requestBatch = (queries, options) => {
-    const id = options.transaction?.kind === 'itx' ? options.transaction.options.id : undefined
-    const answer = requestInTime(queries, (rest) => requestBatch(rest, options))
-    if (id !== undefined) follow(id, answer, throwIfFailed)
-    return answer
-  }
-  return running
 }
 
 /** What an adapter made of its driver's error. */
@@ -225,10 +84,14 @@ const membersOf = (provider: string | undefined, code: string): object => {
   return provider === 'mysql' ? { errno: Number(code), sqlState: '' } : { code, severity: 'ERROR' }
 }
 
+const causeOf = (error: unknown): AdapterCause | undefined => {
+  const { meta, cause } = (error ?? {}) as PrismaError
+  return meta?.driverAdapterError?.cause ?? cause
+}
+
 const driverErrorOf = (error: unknown, provider: string | undefined): unknown => {
   if (!(error instanceof Error)) return error
-  const { meta, cause: own } = error as PrismaError
-  const cause = meta?.driverAdapterError?.cause ?? own
+  const cause = causeOf(error)
   if (cause === undefined) return error
   const { kind, originalCode, originalMessage } = cause
   const driver = Object.assign(new Error(String(originalMessage ?? kind)), { cause: error })
@@ -244,11 +107,64 @@ const timedOut = (error: unknown): string | undefined =>
     ? 'Do less in it, or allow it more time: prismaTransactions(prisma, { timeout: 15_000 }), in ms.'
     : undefined
 
+/** libsql: SQLite has ended the transaction, or somebody did by hand. Its code is only in the text. */
+const saysClosed = (error: unknown): boolean =>
+  /^TRANSACTION_CLOSED\b/.test(String(causeOf(error)?.originalMessage))
+
 const send = async (tx: Handle, sql: string, params: readonly SqlValue[]): Promise<Answer> => {
   if (tx._activeProvider === 'mysql' && !/^\s*(?:SELECT|WITH)\b/.test(sql)) {
-    return [{ affectedRows: await tx.$executeRawUnsafe(sql, ...params) }]
+    const affectedRows: number | undefined = await tx.$executeRawUnsafe(sql, ...params)
+    if (affectedRows === undefined) throw new LeftOut()
+    return [{ affectedRows }]
   }
-  return await tx.$queryRawUnsafe(sql, ...params)
+  const rows: Answer = await tx.$queryRawUnsafe(sql, ...params)
+  if (rows === undefined) throw new LeftOut()
+  return rows
+}
+
+/** Each time the application would have to send something that fails in the same turn, in front of it. */
+const MAX_SENDS = 5
+
+const leftOutEachTime = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.conflict,
+    `the event was not stored: Prisma has left a statement of it out ${MAX_SENDS} times, because of others in the same turn ` +
+      'that failed. The transaction cannot be committed any more. Await what may fail before you publish.',
+  )
+
+/**
+ * Again, where Prisma has left the statement out; but not before it is known that there still is a transaction. Where the one
+ * that failed has ended it, MySQL would store the statement on its own.
+ */
+const sendUntilAnswered = async (
+  send: () => Promise<Answer>,
+  level: Level | undefined,
+  ask: (() => Promise<void>) | undefined,
+): Promise<Answer> => {
+  for (let sends = 1; ; sends++) {
+    try {
+      return await send()
+    } catch (error) {
+      if (!(error instanceof LeftOut) || sends === MAX_SENDS) throw error
+    }
+    if (level?.isUndone === true) throw undoneMeanwhile()
+    await ask?.()
+  }
+}
+
+/** Its savepoint is refused where SQLite has ended the transaction; what `fn` throws stays as it is. */
+const nested = async <T>(tx: Handle, fn: (inner: never) => Promise<T>): Promise<T> => {
+  let isInside = false
+  try {
+    return await tx.$transaction(async (inner) => {
+      isInside = true
+      const result = await fn(inner)
+      isInside = false
+      return result
+    })
+  } catch (error) {
+    throw !isInside && saysClosed(error) ? givenUp(error) : error
+  }
 }
 
 export const prismaTransactions = <Tx extends PrismaTransaction>(
@@ -266,28 +182,46 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
       throw driverErrorOf(error, _activeProvider)
     }
   }
+  const known = running === null ? new StandingDoubt() : doubts
+  const subjectOf = (tx: Tx): object => running?.get(idOf(tx)) ?? tx
+  /** Prisma closes them when they are asked about, and says from then on only that they are over. */
+  const lost = new WeakSet<object>()
   return clientOf<Tx>({
     name: 'prisma',
-    doubts: running === null ? new StandingDoubt() : doubts,
-    subjectOf: (tx) => running?.get(idOf(tx)) ?? tx,
+    doubts: known,
+    subjectOf,
     // Its handles are Proxies themselves. They are told apart by the id of their transaction.
     standsFor: (tx) => tx,
     saysEnded,
     timedOut,
-    refusesCommit: saysEnded,
+    refusesCommit: (error) => saysEnded(error) || error instanceof TransactionError,
     run: (fn) => translating(() => prisma.$transaction(fn, options)),
-    nested: (tx, fn) => handleOf(tx).$transaction(fn),
+    nested: (tx, fn) => nested(handleOf(tx), fn),
     // Adapters for MySQL prepare what an application sends, and MySQL prepares no savepoints.
-    probe: (tx) => handleOf(tx).$transaction(async () => undefined),
-    async send(tx, sql, params) {
-      const level = running?.nested(idOf(tx))
-      if (level === undefined) return await translating(() => send(handleOf(tx), sql, params))
-      const number = String(++lastCalled)
-      called.set(number, level)
+    probe: async (tx) => {
       try {
-        return await translating(() => send(handleOf(tx), `${sql} /* posthaste ${number} */`, params))
-      } finally {
-        called.delete(number)
+        await handleOf(tx).$transaction(async () => undefined)
+      } catch (error) {
+        if (!saysEnded(error)) lost.add(subjectOf(tx))
+        else if (lost.has(subjectOf(tx))) throw givenUp(error)
+        throw error
+      }
+    },
+    async send(tx, sql, params, ask) {
+      const id = idOf(tx)
+      const level = running?.nested(id)
+      const hadFailures = known.has(subjectOf(tx))
+      const sendOnce = (text: string) => translating(() => send(handleOf(tx), text, params))
+      try {
+        return await sendNumbered(level, sql, (text) => sendUntilAnswered(() => sendOnce(text), level, ask))
+      } catch (error) {
+        if (error instanceof LeftOut) {
+          running?.refuseCommit(id)
+          throw leftOutEachTime()
+        }
+        if (saysEnded(error) && lost.has(subjectOf(tx))) throw givenUp(error)
+        if (!saysClosed(error)) throw error
+        throw hadFailures ? givenUp(error) : endedBefore(error)
       }
     },
     inTransaction: (handle) => (idOf(handle) === undefined ? false : undefined),

@@ -163,6 +163,8 @@ class WriteWatch {
   }
 
   #written({ queryRunner, entity }: EntityEvent): void {
+    // Outside of a transaction: nobody will ask for it. On SQLite that is the runner of the transactions too, and never ends.
+    if (queryRunner.transactionDepth === 0) return
     const level = this.#levelAt(queryRunner, queryRunner.transactionDepth)
     this.captures.take(queryRunner, level, entity, (tx) => runnerOf(tx as object) === queryRunner)
   }

@@ -2,7 +2,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import Libsql from 'libsql'
 import { DataSource, type EntityManager, EntitySchema } from 'typeorm'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { Captures } from '../../src/clients/shared/captures.ts'
 import { typeormTransactions } from '../../src/clients/typeorm.ts'
 import { createOutbox, type Draft } from '../../src/index.ts'
 import { openDatabase } from './databases.ts'
@@ -86,6 +87,20 @@ describe('a data source', () => {
     await source.initialize()
     await outbox.transaction((manager) => manager.save(new Row(2, [event('b')])))
     expect(await stored()).toEqual(['a', 'b'])
+  })
+
+  it('hands over no entity that is written outside of a transaction: it would never be let go', async () => {
+    const { source, outbox, stored } = await open(true)
+    await outbox.transaction((manager) => manager.save(new Row(1, [event('a')])))
+    const take = vi.spyOn(Captures.prototype, 'take')
+    onTestFinished(() => take.mockRestore())
+    const repository = source.getRepository(Row)
+    await repository.insert(new Row(2, [event('b')]))
+    await repository.delete({ n: 2 })
+    expect(take).not.toHaveBeenCalled()
+    await outbox.transaction((manager) => manager.insert(Row, new Row(3, [event('c')])))
+    expect(take).toHaveBeenCalledOnce()
+    expect(await stored()).toEqual(['a', 'c'])
   })
 
   it('does not tell of the transactions of another one, which the poller finds', async () => {

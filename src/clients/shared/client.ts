@@ -24,8 +24,8 @@ export interface Library<Tx extends object> {
   nested?<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T>
   /** Asks whether there still is a transaction, where the statements of `PROBES` cannot be sent; else rejects. */
   probe?(tx: Tx): Promise<unknown>
-  /** One statement in the transaction, sent as it is. */
-  send(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer>
+  /** One statement in the transaction, sent as it is. `ask` rejects unless there still is one, for those that must send it again. */
+  send(tx: Tx, sql: string, params: readonly SqlValue[], ask?: () => Promise<void>): Promise<Answer>
   /** Whether it is a handle inside a transaction; undefined when there is no telling. */
   inTransaction(handle: object): boolean | undefined
   /** A handle that `run` did not give: nothing is known of what was sent with it, so the database must be asked. */
@@ -229,7 +229,7 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
 
   async #send(tx: Tx, sql: string, params: readonly SqlValue[] = []): Promise<Answer> {
     try {
-      return await this.#library.send(tx, sql, boundValues(params))
+      return await this.#library.send(tx, sql, boundValues(params), () => this.#ask(tx))
     } catch (error) {
       throw this.#failed(tx, error)
     }

@@ -79,10 +79,11 @@ export const undoneMeanwhile = (): TransactionError =>
   )
 
 /** Nobody noticed, and the event would have been stored whatever becomes of the data. */
-export const endedBefore = (): TransactionError =>
+export const endedBefore = (cause?: unknown): TransactionError =>
   new TransactionError(
     ERROR_CODES.transactionEnded,
     'The database has ended this transaction already, because of an earlier error in it or of a COMMIT or ROLLBACK that was sent by hand, so the event was not stored. Let that error out of the function.',
+    cause === undefined ? {} : { cause },
   )
 
 /** The same, and it could not be removed. */

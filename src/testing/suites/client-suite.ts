@@ -2,6 +2,7 @@
  * The conformance suite of clients: publishing in the transactions of a data-access library. Every client passes it,
  * ours and those of third parties, with the real library on every database that it supports.
  */
+import { besideTopic } from './client/beside.ts'
 import { contentTopic } from './client/content.ts'
 import { costTopic } from './client/cost.ts'
 import { endingsTopic } from './client/endings.ts'
@@ -20,6 +21,7 @@ const TOPICS: readonly ClientTopic[] = [
   endingsTopic,
   ownTopic,
   lateTopic,
+  besideTopic,
   handlesTopic,
   contentTopic,
   costTopic,

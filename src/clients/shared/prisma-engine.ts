@@ -1,0 +1,211 @@
+/**
+ * Prisma's engine, through which everything of its transactions passes. It is watched for statements that fail, and kept
+ * from two things that nobody would notice: a statement that is sent after its nested transaction was undone, and one that
+ * is answered although it was never carried out.
+ */
+import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
+import { undoneMeanwhile } from '../../stores/sql/transaction-scope.ts'
+import { Doubts } from './doubts.ts'
+
+interface TransactionOfRequest {
+  readonly id: unknown
+}
+
+export interface Engine {
+  /** Nested ones have the id of the one around them. */
+  transaction(
+    action: 'start' | 'commit' | 'rollback',
+    headers: unknown,
+    about: TransactionOfRequest,
+  ): Promise<TransactionOfRequest>
+  request(
+    query: unknown,
+    options: { readonly interactiveTransaction?: TransactionOfRequest },
+  ): Promise<unknown>
+  /** What an application asks for in one turn of the event loop. */
+  requestBatch(
+    queries: readonly unknown[],
+    options: { readonly transaction?: BatchTransaction },
+  ): Promise<unknown[]>
+}
+
+interface BatchTransaction {
+  readonly kind: string
+  readonly options: Partial<TransactionOfRequest>
+}
+
+/** A transaction, or one that is nested in it. */
+export interface Level {
+  isUndone: boolean
+  /** A statement of ours is missing in it. */
+  isIncomplete: boolean
+}
+
+/** Transactions that are open, of the outbox and of the application, by their ids; the innermost is the last. */
+export class Running {
+  readonly #levels = new Map<unknown, Level[]>()
+
+  /** The transaction, whichever of its handles is at hand. */
+  get(id: unknown): object | undefined {
+    return this.#levels.get(id)
+  }
+
+  innermost(id: unknown): Level | undefined {
+    return this.#levels.get(id)?.at(-1)
+  }
+
+  /** Undefined in one that is not nested: with that its handle ends. */
+  nested(id: unknown): Level | undefined {
+    return (this.#levels.get(id)?.length ?? 0) > 1 ? this.innermost(id) : undefined
+  }
+
+  begin(id: unknown): void {
+    const levels = this.#levels.get(id) ?? []
+    levels.push({ isUndone: false, isIncomplete: false })
+    this.#levels.set(id, levels)
+  }
+
+  /** With those around it: what is missing would be missing there too. */
+  refuseCommit(id: unknown): void {
+    for (const level of this.#levels.get(id) ?? []) level.isIncomplete = true
+  }
+
+  end(id: unknown): void {
+    const levels = this.#levels.get(id)
+    levels?.pop()
+    if (levels?.length === 0) this.#levels.delete(id)
+  }
+}
+
+/**
+ * Statements of ours that were called inside of a nested transaction, until they are sent. Prisma sends statements some
+ * turns later than its rollback of a nested one, together with what the application asks for in the same turn, and what
+ * comes after that would be part of the outer one. So each has a number by which it is known again.
+ */
+const called = new Map<string, Level>()
+let lastCalled = 0
+
+/** Sends a statement with its number, once or several times. */
+export const sendNumbered = async <T>(
+  level: Level | undefined,
+  sql: string,
+  send: (sql: string) => Promise<T>,
+): Promise<T> => {
+  if (level === undefined) return await send(sql)
+  const number = String(++lastCalled)
+  called.set(number, level)
+  try {
+    return await send(`${sql} /* posthaste ${number} */`)
+  } finally {
+    called.delete(number)
+  }
+}
+
+const NUMBER = /\/\* posthaste (\d+) \*\//
+
+const isLate = (query: unknown): boolean => {
+  const number = called.size === 0 ? undefined : NUMBER.exec(JSON.stringify(query) ?? '')?.[1]
+  return number !== undefined && called.get(number)?.isUndone === true
+}
+
+/** Of all clients: a transaction is that of one engine. */
+export const doubts = new Doubts()
+
+/** An engine is watched once, however many clients are made of it. */
+const engines = new WeakMap<Engine, Running>()
+
+const throwIfFailed = (results: readonly unknown[]): void => {
+  const failed = results.find((result) => result instanceof Error)
+  if (failed !== undefined) throw failed
+}
+
+/** Not carried out, although Prisma answers as if it had been. */
+export class LeftOut extends Error {
+  constructor(cause?: unknown) {
+    super(
+      'This statement was not carried out. Prisma sends together what is asked for in one turn, and one of those before it ' +
+        'failed (see the cause): then Prisma leaves the rest out. Await what may fail before you send more.',
+      { cause },
+    )
+    this.name = 'LeftOut'
+  }
+}
+
+/** Prisma stops at the first that fails, gives fewer answers than there were statements, and takes that for success. */
+const withLeftOut = (queries: readonly unknown[], answers: readonly unknown[]): unknown[] => {
+  const failed = answers.find((answer) => answer instanceof Error)
+  return queries.map((_, n) => (n < answers.length ? answers[n] : new LeftOut(failed)))
+}
+
+/** A batch without those that come too late, whose answers are errors in their places. */
+const requestInTime = async (
+  queries: readonly unknown[],
+  request: (queries: readonly unknown[]) => Promise<unknown[]>,
+): Promise<unknown[]> => {
+  const late = queries.map(isLate)
+  if (!late.includes(true)) return await request(queries)
+  const rest = queries.filter((_, n) => late[n] !== true)
+  const answers = rest.length === 0 ? [] : await request(rest)
+  return late.map((isLate) => (isLate ? undoneMeanwhile() : answers.shift()))
+}
+
+const ENGINE = ['transaction', 'request', 'requestBatch'] as const
+
+const incomplete = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.commitRolledBack,
+    'An event could not be stored as a whole in this transaction, and its error was swallowed, so the transaction is rolled back.',
+  )
+
+/** Knows of transactions from their beginning to their end. */
+const watchTransactions = (engine: Engine, running: Running): void => {
+  const transaction = engine.transaction.bind(engine)
+  engine.transaction = async (action, headers, about) => {
+    const level = running.innermost(about.id)
+    if (action === 'rollback' && level !== undefined) level.isUndone = true
+    // A rollback follows.
+    if (action === 'commit' && level?.isIncomplete === true) throw incomplete()
+    try {
+      const answer = await transaction(action, headers, about)
+      if (action === 'start') running.begin(answer.id)
+      if (action === 'commit') running.end(about.id)
+      return answer
+    } finally {
+      // Well or not; it also follows a commit that failed.
+      if (action === 'rollback') running.end(about.id)
+    }
+  }
+}
+
+/** Follows the requests of transactions. Null where the engine is not what it was. */
+export const watchEngine = (engine: Engine | undefined): Running | null => {
+  if (engine === undefined || ENGINE.some((name) => typeof engine[name] !== 'function')) return null
+  const known = engines.get(engine)
+  if (known !== undefined) return known
+  const running = new Running()
+  engines.set(engine, running)
+  watchTransactions(engine, running)
+  const follow = <T>(id: unknown, answer: Promise<T>, judge: (result: T) => void): void => {
+    const transaction = running.get(id)
+    if (transaction !== undefined) doubts.follow(transaction, answer.then(judge))
+  }
+  const request = engine.request.bind(engine)
+  const requestBatch = engine.requestBatch.bind(engine)
+  engine.request = (query, options) => {
+    const id = options.interactiveTransaction?.id
+    const answer = isLate(query) ? Promise.reject(undoneMeanwhile()) : request(query, options)
+    follow(id, answer, () => undefined)
+    return answer
+  }
+  engine.requestBatch = (queries, options) => {
+    const id = options.transaction?.kind === 'itx' ? options.transaction.options.id : undefined
+    // The list of a `$transaction([…])` fails as a whole.
+    if (id === undefined) return requestBatch(queries, options)
+    const answer = requestInTime(queries, async (rest) =>
+      withLeftOut(rest, await requestBatch(rest, options)),
+    )
+    follow(id, answer, throwIfFailed)
+    return answer
+  }
+  return running
+}
