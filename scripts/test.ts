@@ -106,7 +106,7 @@ const most = async (): Promise<boolean> => {
 
 const rest = async (): Promise<boolean> => {
   const nodes = run(NODES, true)
-  return (await run(REST, false)) && (await nodes) && (await run(DRIVERS, false))
+  return (await run(BUILD, true)) && (await run(REST, false)) && (await nodes) && (await run(DRIVERS, false))
 }
 
 const OPTIONS = { ...NO_OPTIONS, rest: { type: 'boolean', default: false } } as const

@@ -4,10 +4,13 @@ import { DESTINATIONS } from '../../chaos/crew/routes.ts'
 import { CHAOS } from '../../chaos/regime.ts'
 import { checkFolder, runChaos } from '../../chaos/run.ts'
 import { RELEASE_FILE } from '../compat/previous.ts'
+import { isIn } from '../parts.ts'
 
 const SECONDS = 15
 
-it.each(['sqlite', 'postgres'] as const)(
+const STORES = [...(isIn('most') ? ['postgres' as const] : []), ...(isIn('rest') ? ['sqlite' as const] : [])]
+
+it.each(STORES)(
   'on %s every promise is kept, and the files alone say so again',
   { timeout: 300_000 },
   async (store) => {

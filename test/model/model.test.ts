@@ -3,7 +3,6 @@ import { execFile } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import { BUGS, SCENES } from '../../scripts/model/catalogue.ts'
 import { ROOT, TYPESCRIPT } from '../../scripts/run.ts'
-import { isIn } from '../parts.ts'
 
 interface Ended {
   readonly code: number
@@ -25,14 +24,12 @@ const model = (...args: readonly string[]): Promise<Ended> =>
 const lastLine = (text: string): unknown => JSON.parse(text.trimEnd().split('\n').at(-1) ?? '')
 
 describe('npm run model', () => {
-  // A million states.
-  if (isIn('rest'))
-    it('holds in every history of a scene', { timeout: TIMEOUT_MS }, async () => {
-      const { code, stdout, stderr } = await model('--scene', 'hot', '--json')
-      expect({ code, stderr }).toMatchObject({ code: 0 })
-      expect(lastLine(stdout)).toMatchObject({ model: 'outbox', bug: null, violations: 0, property: null })
-      expect((lastLine(stdout) as { distinct: number }).distinct).toBeGreaterThan(1_000_000)
-    })
+  it('holds in every history of a scene', { timeout: TIMEOUT_MS }, async () => {
+    const { code, stdout, stderr } = await model('--scene', 'hot', '--json')
+    expect({ code, stderr }).toMatchObject({ code: 0 })
+    expect(lastLine(stdout)).toMatchObject({ model: 'outbox', bug: null, violations: 0, property: null })
+    expect((lastLine(stdout) as { distinct: number }).distinct).toBeGreaterThan(1_000_000)
+  })
 
   it.each([
     ['exists-without-lock', 'stale-changes-nothing', "p1's settle of e1 is written"],

@@ -2,10 +2,11 @@
 import { afterAll, describe, it } from 'vitest'
 import { runStoreSuite } from '../../src/testing/suites/index.ts'
 import { createHarness, TablePool } from './mysql-harness.ts'
-import { SERVERS } from './mysql-words.ts'
 import { GO_WITH_PARTITIONS } from './partition-cases.ts'
 
-const servers = SERVERS.filter((name) => name === 'mariadb' || process.env.POSTHASTE_TEST_FULL === 'true')
+const servers = (['mariadb', 'mysql'] as const).filter(
+  (name) => name === 'mariadb' || process.env.POSTHASTE_TEST_FULL === 'true',
+)
 
 describe.each(servers)('%s, partitioned', (server) => {
   const tables = new TablePool(server)
