@@ -1,6 +1,6 @@
 /**
- * `npm test`, and with --rest `npm run test:rest`. What waits for the network goes on beside what needs the processor, and what comes after the tests in
- * pairs, because each of them alone keeps one processor busy.
+ * `npm test`, and with --rest `npm run test:rest`. What waits for the network goes on beside what needs the processor,
+ * and what comes after the tests in pairs, because each of them alone keeps one processor busy.
  */
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'

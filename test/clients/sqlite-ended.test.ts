@@ -110,17 +110,18 @@ describe.each(libraries)('a transaction that SQLite has rolled back, swallowed: 
   })
 })
 
+const onHandles = (ofStore: Database.Database, ofLibrary: Database.Database) => {
+  const db = new Kysely<Record<string, never>>({
+    dialect: new SqliteDialect({ database: ofLibrary as never }),
+  })
+  const store = sqliteStore({ database: ofStore })
+  return { db, outbox: createOutbox({ store, transactions: kyselyTransactions(db), migrate: true }) }
+}
+
 describe('a database in memory, which the store shares with Kysely', () => {
   it('has events with their data, and none after SQLite has rolled back', async () => {
     const handle = new Database(':memory:')
-    const db = new Kysely<Record<string, never>>({
-      dialect: new SqliteDialect({ database: handle as never }),
-    })
-    const outbox = createOutbox({
-      store: sqliteStore({ database: handle }),
-      transactions: kyselyTransactions(db),
-      migrate: true,
-    })
+    const { db, outbox } = onHandles(handle, handle)
     const heard: string[] = []
     outbox.onAny(({ type }) => void heard.push(type))
     await outbox.start()
@@ -145,14 +146,7 @@ describe('a database in memory, which the store shares with Kysely', () => {
 it('a database in memory whose cache connections share: each has its own transaction', async () => {
   const at = 'file:shared-by-two?mode=memory&cache=shared'
   const [ofStore, ofLibrary] = [new Database(at), new Database(at)]
-  const db = new Kysely<Record<string, never>>({
-    dialect: new SqliteDialect({ database: ofLibrary as never }),
-  })
-  const outbox = createOutbox({
-    store: sqliteStore({ database: ofStore }),
-    transactions: kyselyTransactions(db),
-    migrate: true,
-  })
+  const { db, outbox } = onHandles(ofStore, ofLibrary)
   outbox.onAny(() => undefined)
   await outbox.start()
   onTestFinished(async () => {
