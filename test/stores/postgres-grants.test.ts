@@ -40,6 +40,8 @@ const roleName = (role: string): string => `${world.schema}_${role}`
 const fixtureAs = async (role: string): Promise<StoreFixture> => {
   const name = roleName(role)
   await world.hand.query(`CREATE ROLE ${name} LOGIN PASSWORD 'secret'`)
+  // The server lets everybody call functions unless somebody takes that away, as careful owners do.
+  await world.hand.query(`REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA ${world.schema} FROM PUBLIC`)
   const grants = grantsFor(role)
   expect(grants.length).toBeGreaterThan(0)
   for (const text of grants) {

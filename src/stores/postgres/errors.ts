@@ -64,7 +64,7 @@ export const isBroken = (error: unknown): boolean => {
 const MISSING: Translation = {
   code: ERROR_CODES.schemaBehind,
   transient: false,
-  text: 'lacks tables or columns that this version needs. Migrate it first, and check the options schema and prefix.',
+  text: 'lacks tables, columns or functions that this version needs. Migrate it first, and check the options schema and prefix.',
 }
 
 const GIVEN_UP: Translation = {

@@ -57,7 +57,7 @@ export const postgresRemoval = (options: PostgresRemovalOptions = {}): readonly 
   const named = (name: string): string => `${t.schema}."${prefix}${name}"`
   return [
     `DROP VIEW IF EXISTS ${named('all')};`,
-    `DROP FUNCTION IF EXISTS ${named('publish_event')};`,
+    `DROP FUNCTION IF EXISTS ${named('publish_event')}, ${named('insert_one')};`,
     `DROP TABLE IF EXISTS ${TABLE_NAMES.map((name) => t[name]).join(', ')};`,
     `DROP SEQUENCE IF EXISTS ${named('events_seq')};`,
     `DROP DOMAIN IF EXISTS ${named('delivery_lane')}, ${named('delivery_status')};`,

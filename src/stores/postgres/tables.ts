@@ -6,6 +6,8 @@ export interface PostgresTables extends Tables {
   readonly schema: string
   /** Where positions come from, as a text literal for `nextval`. */
   readonly sequence: string
+  /** The function that stores one plain event. */
+  readonly insertOne: string
   /** Unquoted: for catalogues, locks and channels. */
   readonly names: { readonly schema: string; readonly prefix: string }
 }
@@ -18,6 +20,7 @@ export const postgresTables = (schema: string, prefix: string): PostgresTables =
     prefix,
     schema: quoteIdentifier(schema),
     sequence: `'${qualified('events_seq')}'`,
+    insertOne: qualified('insert_one'),
     names: { schema, prefix },
   })
 }
