@@ -110,11 +110,20 @@ export const NETWORK_STORES: readonly Mutant[] = [
   },
   {
     name: 'postgres-hot-lease-from-transaction-start',
-    file: postgres('insert'),
-    find: "${fromMs('$2::text')}, clock_timestamp(), $3::text::int",
-    replace: "${fromMs('$2::text')}, now(), $3::text::int",
+    file: 'src/stores/postgres/migrations/migrations.generated.ts',
+    find: '  at_now timestamptz := clock_timestamp();',
+    replace: '  at_now timestamptz := now();',
     breaks: 'a claim is as old as its insert, not as its transaction',
     hunters: [`${TRANSACTIONS} > a hot claim`],
+  },
+  {
+    name: 'postgres-position-before-the-transaction-has-an-id',
+    file: 'src/stores/postgres/migrations/migrations.generated.ts',
+    find: 'writer xid8        := pg_current_xact_id();',
+    replace: "writer xid8        := '0';",
+    breaks:
+      'a snapshot without running transactions proves that no position below the highest is still to come',
+    hunters: ['test/stores/postgres-concurrency.test.ts > before they draw a position'],
   },
   {
     name: 'postgres-hot-lease-of-many-from-transaction-start',
@@ -178,7 +187,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
     find: "if (command === 'COMMIT') return",
     replace: "if (command !== '') return",
     breaks: 'a COMMIT that is answered with ROLLBACK stored nothing',
-    hunters: [TRANSACTIONS],
+    hunters: ['test/stores/postgres-concurrency.test.ts > before they draw a position'],
   },
   {
     name: 'postgres-unknown-commit-taken-for-rollback',
@@ -186,7 +195,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
     find: 'if (!open.broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {',
     replace: 'if (cause instanceof StoreError) {',
     breaks: 'nobody is told of a rollback that nobody knows of',
-    hunters: [TRANSACTIONS],
+    hunters: ['test/stores/postgres-concurrency.test.ts > before they draw a position'],
   },
   {
     name: 'postgres-dedup-by-key-alone',

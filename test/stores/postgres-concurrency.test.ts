@@ -237,6 +237,25 @@ describe('declarations', () => {
 })
 
 describe('the reconciler', () => {
+  it.each([1, 2])('finds transactions with an id before they draw a position (%i at once)', async (count) => {
+    const { t, hand, schema } = world
+    const published = Array.from({ length: count }, () => t.prepare())
+    const writer = await t.begin()
+    await hand.query(`BEGIN; ALTER SEQUENCE ${schema}.events_seq CACHE 1`)
+    const inserted = t.insertIn(writer.tx, {
+      events: published.map(({ event }) => event),
+      deliveries: published.map(({ delivery }) => delivery),
+    })
+    await untilBlocking(world.url, hand)
+    const { rows } = await hand.query(
+      'SELECT backend_xid IS NOT NULL AS known FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))',
+    )
+    await hand.query('ROLLBACK')
+    await inserted
+    await writer.commit()
+    expect(rows).toEqual([{ known: true }])
+  })
+
   it('does not pass an open transaction, not even the newest one', async () => {
     const { t } = world
     const { registry } = t.store
