@@ -39,7 +39,7 @@ export const runCrash = async (
     kills += 1
     board.kills = kills
     board.rolledBackBefore = board.rolledBack
-    const inFlight = countInFlight(files)
+    const inFlight = await countInFlight(files)
     inFlightAtKills += inFlight
     board.tell(
       `SIGKILL number ${kills}: ${inFlight === 1 ? '1 call was' : `${inFlight} calls were`} over but not yet settled; a new shop starts`,

@@ -2,7 +2,7 @@
  * The figures, computed from nothing but the database and calls.ndjson, so that anybody can compute them again.
  * The database's own tables are the truth about what was committed and settled, the ledger about what was called.
  */
-import Database from 'libsql'
+import { loadDriver } from '../src/stores/sqlite/drivers.ts'
 import { type Call, readCalls } from './calls.ts'
 
 export interface Figures {
@@ -67,7 +67,11 @@ const runOf = (call: Call): string =>
   nameOf({ event: hexOf(call.eventId), destination: call.destination, run: call.run })
 
 /** All reads in one transaction, so that they speak of one moment. */
-const inSnapshot = <T>(file: string, work: (query: (sql: string) => readonly unknown[]) => T): T => {
+const inSnapshot = async <T>(
+  file: string,
+  work: (query: (sql: string) => readonly unknown[]) => T,
+): Promise<T> => {
+  const { open: Database } = await loadDriver(null)
   const database = new Database(file)
   try {
     database.exec('PRAGMA busy_timeout = 5000')
@@ -78,9 +82,9 @@ const inSnapshot = <T>(file: string, work: (query: (sql: string) => readonly unk
   }
 }
 
-export const computeFigures = ({ database, calls: file }: Files): Figures => {
+export const computeFigures = async ({ database, calls: file }: Files): Promise<Figures> => {
   const calls = readCalls(file)
-  return inSnapshot(database, (query) => {
+  return await inSnapshot(database, (query) => {
     const pairs = (sql: string): Set<string> => new Set((query(sql) as Pair[]).map(nameOf))
     const expected = pairs(EXPECTED)
     const done = pairs(DONE)
@@ -141,8 +145,8 @@ export const percentile = (sorted: readonly number[], share: number): number =>
   sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0
 
 /** Called well but not settled as done: what a killed process had in its hands. At most these may come twice. */
-export const countInFlight = ({ database, calls }: Files): number => {
-  const done = inSnapshot(database, (query) => new Set((query(DONE_RUNS) as Pair[]).map(nameOf)))
+export const countInFlight = async ({ database, calls }: Files): Promise<number> => {
+  const done = await inSnapshot(database, (query) => new Set((query(DONE_RUNS) as Pair[]).map(nameOf)))
   const called = new Set(
     readCalls(calls)
       .filter(({ ok }) => ok)

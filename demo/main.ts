@@ -2,6 +2,8 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ERROR_CODES, StoreError } from '../src/index.ts'
+import { loadDriver } from '../src/stores/sqlite/drivers.ts'
 import { Board } from './board.ts'
 import { runCalm } from './calm.ts'
 import { runCrash } from './crash.ts'
@@ -12,6 +14,8 @@ import { openView } from './view.ts'
 
 /** What a shell reports for a program that SIGPIPE ended. */
 const ENDED_WITH_READER = 141
+/** As of the command line: what it needs is not there. */
+const CANNOT_WORK = 3
 
 const prepareFolder = (dir: string | null): { readonly files: Files; readonly clean: () => void } => {
   const folder = dir ?? mkdtempSync(join(tmpdir(), 'posthaste-demo-'))
@@ -31,6 +35,8 @@ const prepareFolder = (dir: string | null): { readonly files: Files; readonly cl
 }
 
 const run = async (options: DemoOptions): Promise<number> => {
+  // Before the screen is drawn: without any of them there is nothing to show.
+  await loadDriver(null)
   const { files, clean } = prepareFolder(options.dir)
   process.once('exit', clean)
   const board = new Board(options.events)
@@ -45,7 +51,7 @@ const run = async (options: DemoOptions): Promise<number> => {
     view.close()
   }
   const elapsedMs = Math.round(board.elapsedMs)
-  const figures = computeFigures(files)
+  const figures = await computeFigures(files)
   const verdicts = judge(figures, crash)
   const colour = process.stdout.isTTY === true && !process.env.NO_COLOR
   printReport(
@@ -76,6 +82,10 @@ const main = async (): Promise<number> => {
     }
     return await run(options)
   } catch (error) {
+    if (error instanceof StoreError && error.code === ERROR_CODES.missingPeer) {
+      console.error(`${error.message} [${error.code}]`)
+      return CANNOT_WORK
+    }
     if (!(error instanceof UsageError)) throw error
     // The command line runs this as a program of its own, and says how it was called.
     const called = process.env.POSTHASTE_DEMO_CALLED ?? 'npm run demo -- --help'

@@ -61,7 +61,7 @@ const fail = (fault: Fault): Error => {
 }
 
 export const openShop = ({ file, calls, metrics }: ShopParts): Shop => {
-  const store = sqliteStore({ file, driver: 'libsql' })
+  const store = sqliteStore({ file })
   const publishedIn = new WeakMap<SqliteHandle, string[]>()
   const committedAt = new Map<string, number>()
   const transactions = timedCommits(store.transactions, (tx, at) => {

@@ -34,6 +34,7 @@ export const EXIT_MEANINGS: readonly (readonly [number, string])[] = [
 export const EXIT_BY_CODE: Readonly<Record<string, number>> = {
   [ERROR_CODES.invalidConfig]: EXIT.config,
   [ERROR_CODES.missingPeer]: EXIT.config,
+  [ERROR_CODES.noListener]: EXIT.config,
   [ERROR_CODES.invalidOption]: EXIT.usage,
   [ERROR_CODES.unsupported]: EXIT.conflict,
   [ERROR_CODES.invalidEvent]: EXIT.usage,

@@ -144,9 +144,14 @@ export const waitingOf = ({ pending, retry }: DestinationCounts['counts']): numb
 /** As it can be pasted: without a reason it is refused. */
 export const retireText = (destination: string): string => `posthaste retire ${destination} --reason "…"`
 
-/** What to do about a destination that nobody serves. A worker refuses one that its configuration does not declare. */
+/** What to do about a destination that nobody hears here. */
+export const listenText = (destination: string): string =>
+  `start the process that has its listeners, or register one where the outbox is made: outbox.on('${destination}', …)`
+
+/** What to do about a destination that nobody serves. A worker refuses one that its configuration does not declare, or does not hear. */
 export const serveText = ({ host }: LoadedOutbox, destination: string): string => {
   const declared = host.declared()
+  if (host.unheard().includes(destination)) return listenText(destination)
   if (declared.some(({ name }) => name === destination))
     return `posthaste worker --destinations ${destination}`
   // With an address alone nobody knows what the configurations of the workers say.

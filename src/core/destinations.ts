@@ -43,9 +43,17 @@ export class Destinations {
   /** A listener destination is served where somebody listens; otherwise it waits for a process that does. */
   served(): ResolvedDestination[] {
     const { serve } = this.#options
-    const able = ({ name, to }: ResolvedDestination): boolean =>
-      to !== null || (this.#listeners.get(name)?.patterns().length ?? 0) > 0
-    return this.declared().filter((it) => (serve === null ? able(it) : serve.includes(it.name)))
+    const unheard = this.unheard()
+    return this.declared().filter(({ name }) =>
+      serve === null ? !unheard.includes(name) : serve.includes(name),
+    )
+  }
+
+  /** Those with neither a publisher nor a listener here: whoever serves them here spends attempts for nothing. */
+  unheard(): readonly string[] {
+    return this.declared()
+      .filter(({ name, to }) => to === null && (this.#listeners.get(name)?.patterns().length ?? 0) === 0)
+      .map(({ name }) => name)
   }
 
   require(name: string): ResolvedDestination {

@@ -33,6 +33,8 @@ export interface OutboxHost {
   readonly options: ResolvedOptions
   declared(): readonly ResolvedDestination[]
   served(): readonly ResolvedDestination[]
+  /** Names of those that are declared with neither a publisher nor a listener here. */
+  unheard(): readonly string[]
   /** Destinations as the database knows them: routes, pauses, rates. */
   registered(): Promise<RegistryState>
   /** Replaces what an earlier call set. Refused while the outbox is started. */

@@ -122,6 +122,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       options: this.#options,
       declared: () => this.#destinations.declared(),
       served: () => this.#destinations.served(),
+      unheard: () => this.#destinations.unheard(),
       registered: () => this.#open().then(() => this.#store.registry.load()),
       configure: (settings) => this.#configure(settings),
     })

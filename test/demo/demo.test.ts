@@ -1,5 +1,5 @@
 /** The demo as somebody runs it, and its figures computed once more in another way from what it leaves behind. */
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,20 +11,9 @@ import { Board } from '../../demo/board.ts'
 import { paint } from '../../demo/paint.ts'
 import { wrap } from '../../demo/wrap.ts'
 import { TYPESCRIPT } from '../../scripts/run.ts'
+import { type Ended, runDemo } from './run-demo.ts'
 
-interface Ended {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-const demo = (...args: readonly string[]): Promise<Ended> =>
-  new Promise((resolve) => {
-    const all = [...TYPESCRIPT, 'demo/main.ts', ...args]
-    execFile(process.execPath, all, { timeout: 110_000 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
-    })
-  })
+const demo = (...args: readonly string[]): Promise<Ended> => runDemo(args)
 
 const folder = mkdtempSync(join(tmpdir(), 'posthaste-demo-test-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -146,6 +135,18 @@ describe('the demo', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toContain(message)
     expect(stderr).toContain('--help')
+  })
+
+  it('runs with libsql alone, and says what to install where there is nothing', {
+    timeout: 120_000,
+  }, async () => {
+    const alone = await runDemo(['--events', '300'], ['libsql'])
+    expect(alone).toMatchObject({ code: 0, stderr: '' })
+    const { code, stdout, stderr } = await runDemo(['--events', '300'], [])
+    expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
+    expect(stderr).toMatch(
+      /^No SQLite library could be loaded\. Install one of them: npm install libsql .*\[POSTHASTE_MISSING_PEER\]\n$/,
+    )
   })
 
   it('never overwrites an earlier run', { timeout: 60_000 }, async () => {

@@ -30,6 +30,20 @@ describe.each(KINDS)('routes on %s', (kind) => {
     expect(deliveries.map(({ destination }) => destination).sort()).toEqual(['all', 'all', 'orders'])
   })
 
+  it('where everything is paused, events still find out where they belong, and wait there', async () => {
+    await using world = new World(kind)
+    const broker = recordingDestination()
+    const worker = world.outbox({ destinations: { broker: { to: broker, events: ['*'], paused: true } } })
+    await worker.start()
+    const id = await publishOne(world.outbox(), event())
+    await worker.processOnce()
+    expect(await deliveryOf(worker, id)).toMatchObject({ destination: 'broker', status: 'pending' })
+    expect(broker.accepted).toEqual([])
+    await worker.operator.resume('broker')
+    await worker.flush()
+    expect(broker.accepted.map((sent) => sent.event.id)).toEqual([id])
+  })
+
   it('a process that knows the routes of others feeds their destinations too', async () => {
     await using world = new World(kind)
     const search = recordingDestination()

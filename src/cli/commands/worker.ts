@@ -1,12 +1,14 @@
 import { ConfigError } from '../../config/errors.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import { type Said, saidByOption } from '../../config/settings.ts'
+import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
 import { isAlive } from '../../core/inspection.ts'
 import type { AttemptMessage } from '../../core/runtime/channels.ts'
 import { SILENT_LOGGER } from '../../core/runtime/logger.ts'
 import type { Logger, WorkerView } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
+import { listenText } from '../overview.ts'
 import type { Session } from '../session.ts'
 import { timeText } from '../show.ts'
 import { clean, count, waitingText } from '../text.ts'
@@ -19,8 +21,8 @@ import {
   findLeft,
   hearing,
   type Left,
+  meantBy,
   type Pass,
-  servedBy,
   type Unreachable,
 } from '../worker/once.ts'
 import { runSingle } from '../worker/single.ts'
@@ -51,12 +53,30 @@ const checkFlags = (session: Session): void => {
     session.refuse(`--log-level must be one of ${LEVELS.join(', ')}, not "${level}"`)
 }
 
+const unheardText = (destination: string): string =>
+  `"${destination}" has neither a publisher nor a listener here`
+
+/** Served all the same, its deliveries would spend their attempts and die. */
+const unheard = (destination: string): OutboxError =>
+  new OutboxError(
+    ERROR_CODES.noListener,
+    `${unheardText(destination)}, so nothing can be delivered to it: ${listenText(destination)}`,
+    { destination },
+  )
+
 const requireWork = ({ enabled, file, outboxes }: LoadedConfig): void => {
   if (!enabled)
     throw new ConfigError(
       `the outbox is turned off (${file}): by subscription = "event_store" or enableOutbox = false`,
     )
+  for (const { host } of outboxes) {
+    const silent = host.unheard()
+    const named = host.served().filter(({ name }) => silent.includes(name))
+    if (named[0] !== undefined) throw unheard(named[0].name)
+  }
   if (outboxes.some(({ host }) => host.served().length > 0)) return
+  const [first] = outboxes.flatMap(({ host }) => host.unheard())
+  if (first !== undefined) throw unheard(first)
   throw new ConfigError(
     'there is nothing to deliver to: no outbox has a destination with a publisher or a listener. Destinations are code: ' +
       'export the outbox, with its listeners, from the configuration or from the file that "module" names',
@@ -235,7 +255,7 @@ export const worker: Command = {
     const [config, logger] = await loadForWork(session, false, isOnce ? null : metrics)
     requireWork(config)
     if (isOnce) {
-      const served = servedBy(config.outboxes)
+      const meant = meantBy(config.outboxes)
       const { pass, unreachable } = await deliverAndLook(config.outboxes, limit, signal)
       session.say(
         `${pass.done} done, ${pass.dead} dead, ${count(pass.retried, 'failed attempt')} followed by another`,
@@ -243,7 +263,7 @@ export const worker: Command = {
       for (const one of unreachable) session.say(unreachableText(one))
       if (signal.aborted) return { exitCode: EXIT.interrupted, json: { ...pass, unreachable } }
       // With a limit something is left on purpose.
-      const left = limit !== null && pass.claimed >= limit ? null : await findLeft(config.outboxes, served)
+      const left = limit !== null && pass.claimed >= limit ? null : await findLeft(config.outboxes, meant)
       return { json: { ...pass, unreachable, ...sayLeft(session, left) } }
     }
     return config.worker.workers > 1
@@ -253,11 +273,13 @@ export const worker: Command = {
 }
 
 const sayLeft = (session: Session, left: Left | null): Readonly<Record<string, unknown>> => {
-  const { paused, owners } = left ?? { paused: [], owners: [] }
+  const { paused, owners, unheard: silent } = left ?? { paused: [], owners: [], unheard: [] }
   for (const name of paused) session.say(`${clean(name)} is paused: what waits for it goes on after resume`)
+  for (const name of silent)
+    session.say(clean(`${unheardText(name)}: what waits for it stays. What to do: ${listenText(name)}`))
   for (const owner of owners) session.say(ownerText(owner))
   const elsewhere = owners.map(({ name, lanes, expiresInMs }) => ({ worker: name, lanes, expiresInMs }))
-  return { paused, elsewhere }
+  return { paused, unheard: silent, elsewhere }
 }
 
 const unreachableText = ({ destination, waiting }: Unreachable): string =>
@@ -327,12 +349,12 @@ export const consumeOne: Command = {
     const { signal } = session
     const [config] = await loadForWork(session, true, null)
     requireWork(config)
-    const served = servedBy(config.outboxes)
+    const meant = meantBy(config.outboxes)
     const { pass, tried } = await tryOne(config, signal)
     // An outage claims nothing, and yet something is due.
     const idle = pass.claimed === 0 && tried === null
     session.say(becameText(pass, idle))
-    const left = sayLeft(session, idle && !signal.aborted ? await findLeft(config.outboxes, served) : null)
+    const left = sayLeft(session, idle && !signal.aborted ? await findLeft(config.outboxes, meant) : null)
     if (tried !== null) session.say(`  event ${tried.eventId}, to ${clean(tried.destination)}`)
     if (tried !== null && tried.error !== null) session.say(`  ${session.paint('red', clean(tried.error))}`)
     return {

@@ -1,7 +1,8 @@
 /** One pass over what is due, with an upper bound if there is one; then the process may end. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { LoadedOutbox } from '../../config/load-config.ts'
-import { UNROUTED } from '../../core/model/delivery.ts'
+import { isAlive } from '../../core/inspection.ts'
+import { type DeliveryStatus, UNROUTED } from '../../core/model/delivery.ts'
 import type { AttemptMessage } from '../../core/runtime/channels.ts'
 import type { WorkerView } from '../../core/spi/index.ts'
 import { waitingOf } from '../overview.ts'
@@ -91,26 +92,63 @@ export interface Left {
   /** Who else has lanes of what we serve. */
   readonly owners: readonly WorkerView[]
   readonly paused: readonly string[]
+  /** Those that nobody hears here, and that no live process serves. */
+  readonly unheard: readonly string[]
 }
 
-/** To be asked before a pass, which may serve one destination after another. */
-export const servedBy = (outboxes: readonly LoadedOutbox[]): ReadonlyMap<string, readonly string[]> =>
-  new Map(outboxes.map(({ name, host }) => [name, host.served().map((one) => one.name)]))
+interface Meant {
+  readonly served: readonly string[]
+  readonly unheard: readonly string[]
+}
+
+/** To be asked before a pass, which may serve one destination after another. Where some are named, others are not meant. */
+export const meantBy = (outboxes: readonly LoadedOutbox[]): ReadonlyMap<string, Meant> =>
+  new Map(
+    outboxes.map(({ name, host }) => [
+      name,
+      {
+        served: host.served().map((one) => one.name),
+        unheard: host.options.serve === null ? host.unheard() : [],
+      },
+    ]),
+  )
+
+const waitsFor = async (
+  { outbox }: LoadedOutbox,
+  destination: string,
+  status: readonly DeliveryStatus[],
+): Promise<boolean> => {
+  const { deliveries } = await outbox.inspect.list({ destination, status, limit: 1 })
+  return deliveries.length > 0
+}
+
+/** Of these, the ones that something waits for and no live process serves. */
+const findUnheard = async (loaded: LoadedOutbox, names: readonly string[]): Promise<readonly string[]> => {
+  if (names.length === 0) return []
+  const alive = (await loaded.outbox.inspect.workers()).filter(isAlive)
+  const found: string[] = []
+  for (const name of names) {
+    if (alive.some(({ destinations }) => destinations.includes(name))) continue
+    if (await waitsFor(loaded, name, ['pending', 'retry'])) found.push(name)
+  }
+  return found
+}
 
 /** Why something that waits was not delivered; empty when nothing waits. */
 export const findLeft = async (
   outboxes: readonly LoadedOutbox[],
-  servedOf: ReturnType<typeof servedBy>,
+  meant: ReturnType<typeof meantBy>,
 ): Promise<Left> => {
   const owners: WorkerView[] = []
   const paused: string[] = []
-  for (const { name: outboxName, outbox, host } of outboxes) {
-    const served = servedOf.get(outboxName) ?? []
+  const unheard: string[] = []
+  for (const loaded of outboxes) {
+    const { outbox, host } = loaded
+    const { served, unheard: silent } = meant.get(loaded.name) ?? { served: [], unheard: [] }
+    unheard.push(...(await findUnheard(loaded, silent)))
     const waiting: string[] = []
-    for (const destination of [UNROUTED, ...served]) {
-      const { deliveries } = await outbox.inspect.list({ destination, status: ['pending'], limit: 1 })
-      if (deliveries.length > 0) waiting.push(destination)
-    }
+    for (const destination of [UNROUTED, ...served])
+      if (await waitsFor(loaded, destination, ['pending'])) waiting.push(destination)
     if (waiting.length === 0) continue
     const { destinations } = await host.registered()
     const stopped = destinations.filter((one) => one.paused).map(({ name }) => name)
@@ -122,5 +160,5 @@ export const findLeft = async (
     const serves = ({ destinations: theirs }: WorkerView) => among.some((name) => theirs.includes(name))
     owners.push(...workers.filter((worker) => !worker.fenced && worker.lanes > 0 && serves(worker)))
   }
-  return { owners, paused }
+  return { owners, paused, unheard }
 }

@@ -30,6 +30,7 @@ const create = () => {
     readMs: 0,
     expandMs: 0,
     activateMs: 0,
+    expanded: 0,
     key: null as string | null,
     open: false,
     more: false,
@@ -72,6 +73,17 @@ const create = () => {
     runtime.stall(database.activateMs)
     return 0
   }
+  const dispatcher = {
+    paused: false,
+    queues: {
+      room: () => 10,
+      byteRoom: () => 1_000,
+      size: 0,
+      timed: { count: 0, bytes: 0 },
+      leavingKeys: () => new Set(leaving),
+      coversKey: (_: string, others: readonly string[]) => others.every((id) => queued.has(id)),
+    },
+  }
   const parts = {
     destination: 'x',
     store: {
@@ -85,17 +97,7 @@ const create = () => {
     runtime,
     logger: SILENT_LOGGER,
     metrics: NOOP_METRICS,
-    dispatcher: {
-      paused: false,
-      queues: {
-        room: () => 10,
-        byteRoom: () => 1_000,
-        size: 0,
-        timed: { count: 0, bytes: 0 },
-        leavingKeys: () => new Set(leaving),
-        coversKey: (_: string, others: readonly string[]) => others.every((id) => queued.has(id)),
-      },
-    },
+    dispatcher,
     lanes,
     admission: {
       isInFlight: () => false,
@@ -112,6 +114,7 @@ const create = () => {
     guard: new ReadGuard(),
     expand: async () => {
       runtime.stall(database.expandMs)
+      database.expanded += 1
       return false
     },
   } as unknown as PollerParts
@@ -126,7 +129,20 @@ const create = () => {
     await poller.poll()
     return requests.at(-1)?.sweepFrom
   }
-  return { database, pollAfter, poller, lanes, requests, admitted, answer, leaving, queued, unsure, seen }
+  return {
+    database,
+    dispatcher,
+    pollAfter,
+    poller,
+    lanes,
+    requests,
+    admitted,
+    answer,
+    leaving,
+    queued,
+    unsure,
+    seen,
+  }
 }
 
 describe('what was due when lanes came', () => {
@@ -183,6 +199,34 @@ describe('full sweeps', () => {
     expect(await pollAfter(INTERVAL_MS)).toBe(0n)
     database[slow] = 0
     expect(await pollAfter(INTERVAL_MS)).toBe(0n)
+  })
+})
+
+describe('while its destination is paused', () => {
+  it('expands what is unrouted, and reads nothing', async () => {
+    const { database, dispatcher, poller, requests } = create()
+    dispatcher.paused = true
+    await poller.poll()
+    expect({ expanded: database.expanded, requests }).toEqual({ expanded: 1, requests: [] })
+  })
+
+  it('expands nothing without a right to', async () => {
+    const { database, dispatcher, poller, lanes } = create()
+    dispatcher.paused = true
+    lanes.isValid = () => false
+    await poller.poll()
+    expect(database.expanded).toBe(0)
+  })
+
+  it('does not look more often because rows are expected', async () => {
+    const { dispatcher, poller } = create()
+    poller.expectRows()
+    dispatcher.paused = true
+    expect(await poller.poll()).toBe(INTERVAL_MS)
+    poller.expectRows()
+    expect(await poller.poll()).toBe(INTERVAL_MS)
+    dispatcher.paused = false
+    expect(await poller.poll()).toBe(INTERVAL_MS)
   })
 })
 

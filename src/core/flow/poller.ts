@@ -9,6 +9,7 @@
  * - A keyed row read past the cursor is sent only after a sweep whose snapshot is no older than that read.
  * - Nothing is read that does not fit; nothing that was read and not sent is forgotten: the cursor goes back.
  * - It sleeps until the next row is due, wakes on a nudge and goes on at once while there is more.
+ * - While its destination is paused it reads nothing, but still expands: what is unrouted may be for others.
  */
 import { CHANNELS, tell } from '../runtime/channels.ts'
 import { Signal } from '../runtime/signal.ts'
@@ -117,8 +118,9 @@ export class Poller {
     this.#signal.ring()
   }
 
-  /** Rows may appear soon, at a time nobody will tell us. */
+  /** Rows may appear soon, at a time nobody will tell us. Paused, nobody waits for them: resuming looks anyway. */
   expectRows(): void {
+    if (this.#parts.dispatcher.paused) return
     this.#expectMs = EXPECT_FIRST_MS
     this.#signal.ring()
   }
@@ -167,7 +169,8 @@ export class Poller {
   async #poll(): Promise<number> {
     const { lanes, destination, dispatcher, guard } = this.#parts
     const readable = lanes.readable(destination)
-    if (readable === null || dispatcher.paused || !lanes.isValid(lanes.workerId)) return this.#pause()
+    if (readable === null || !lanes.isValid(lanes.workerId)) return this.#pause()
+    if (dispatcher.paused) return await this.#expandOnly()
     const room = Math.min(this.#options.tuning.pollBatchSize, dispatcher.queues.room('cold'))
     if (room <= 0) return this.#waitForRoom()
     return await guard.during(async (readId) => {
@@ -183,6 +186,13 @@ export class Poller {
       this.#mark.note(request.after, result, startedAt)
       return await this.#admit(result, request, { readId, readAt: endedAt, workerId, stillOurs })
     })
+  }
+
+  /** Were everything paused, nobody else would expand, and nobody could see how much waits for whom. */
+  async #expandOnly(): Promise<number> {
+    this.#expectMs = Number.POSITIVE_INFINITY
+    if (await this.#parts.expand()) this.#idleMs = this.#options.tuning.pollIntervalMs
+    return this.#pause()
   }
 
   #request(lanes: readonly number[] | null, room: number, now: number): ReadRequest {
