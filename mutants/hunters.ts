@@ -13,12 +13,18 @@ export const partsOf = (hunter: Hunter): readonly [file: string, title?: string]
 
 export const needsServers = (hunter: Hunter): boolean => DATABASES.test(hunter)
 
+/** The last two share `test/`; whichever has the file runs it. */
+const projectsOf = (hunter: Hunter): readonly string[] => {
+  if (needsServers(hunter)) return ['databases']
+  return hunter.startsWith('src/') ? ['unit'] : ['embedded', 'journeys']
+}
+
 /** What Node runs. The first failure is enough. */
 export const commandOf = (hunter: Hunter): readonly string[] => {
   if (hunter === 'simulator')
     return ['--import', 'tsx', 'simulator/main.ts', '--first', '--seeds', String(SEEDS)]
   const [file, title] = partsOf(hunter)
-  const project = needsServers(hunter) ? 'databases' : file.startsWith('src/') ? 'unit' : 'embedded'
   const only = title === undefined ? [] : ['--testNamePattern', title]
-  return ['node_modules/vitest/vitest.mjs', 'run', file, '--project', project, '--bail', '1', ...only]
+  const projects = projectsOf(hunter).flatMap((project) => ['--project', project])
+  return ['node_modules/vitest/vitest.mjs', 'run', file, ...projects, '--bail', '1', ...only]
 }

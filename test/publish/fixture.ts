@@ -197,6 +197,8 @@ export interface World {
   readonly options?: Partial<OutboxOptions<FakeTx, FakeTx>>
   readonly transactions?: (database: FakeDatabase) => Transactions<FakeTx, FakeTx>
   readonly synchronous?: boolean
+  /** Instead of what the store does else. */
+  readonly store?: Partial<Store<FakeTx, FakeTx>>
 }
 
 export const createWorld = (world: World = {}) => {
@@ -219,6 +221,7 @@ export const createWorld = (world: World = {}) => {
     ...(world.synchronous === true
       ? { insertSync: (executor: FakeTx, request: InsertRequest) => database.insert(executor, request) }
       : {}),
+    ...world.store,
   } as unknown as Store<FakeTx, FakeTx>
   const intake = new FakeIntake()
   const runtime = new FakeRuntime()

@@ -10,13 +10,15 @@
  *                                  after that would be published outside of the transaction, so it is refused.
  *
  * Statements on one connection are a sequence, so the innermost savepoint open when an insert is sent is the one
- * that decides over it, whichever handle or function it came from. That is why frames are a stack per scope.
+ * that decides over it, whichever handle or function it came from. That is why frames are a stack per scope, and why
+ * nothing is sent while a savepoint begins or ends.
  */
 import { ERROR_CODES, TransactionError } from '../errors.ts'
 import type { Logger, Metrics, Runtime } from '../spi/index.ts'
 import { type Callback, Frame, type PendingWork } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import type { Budget, Published } from './publish.ts'
+import { SavepointGate } from './savepoint-gate.ts'
 import { isPromise } from './validate-payload.ts'
 
 export type Ending = 'committed' | 'rolledBack' | 'unknown'
@@ -40,6 +42,7 @@ export class CommitScope {
   readonly #counts = new Map<string, number>()
   readonly #frames: Frame[]
   readonly #inserts = new Set<Promise<unknown>>()
+  readonly #gate = new SavepointGate()
   readonly #parts: ScopeParts
   readonly root = new Frame(null)
 
@@ -75,6 +78,11 @@ export class CommitScope {
     return this.#frames.at(-1) ?? this.root
   }
 
+  /** The frame whose savepoint begins or ends at this moment. */
+  get turning(): Frame | null {
+    return this.#gate.frame
+  }
+
   readonly budget: Budget = (destination, bytes) => {
     const count = this.#counts.get(destination) ?? 0
     const { capacity, metrics } = this.#parts
@@ -108,16 +116,26 @@ export class CommitScope {
     return promise
   }
 
-  /** Sends an insert that began in `home`; what it published waits in a frame for the commit. */
-  async insert(home: Frame, send: () => Promise<Published>): Promise<Published> {
-    if (this.#state === 'ended' || home.state !== 'open' || home.failed || this.root.failed)
-      throw endedError()
+  /**
+   * Sends an insert that began in `home`; what it published waits in a frame for the commit. `isAwaited`: by what the
+   * library does to begin or end a savepoint, such as a hook of the application. Then it cannot wait for that, and nobody
+   * knows on which side of the savepoint it is: it is sent as one in doubt.
+   */
+  async insert(
+    home: Frame,
+    isAwaited: () => boolean,
+    send: (isDoubtful: boolean) => Promise<Published>,
+  ): Promise<Published> {
+    // No function of its own: that would cost every publish a promise.
+    while (this.#gate.opening !== null && !isAwaited()) await this.#gate.opening
+    this.#requireSendable(home)
+    const isDoubtful = this.turning !== null
     const frame = this.innermost
-    const sent = send()
+    const sent = send(isDoubtful)
     this.#inserts.add(sent)
     try {
       const published = await sent
-      this.#keep(frame, published)
+      this.#keep(frame, published, isDoubtful)
       return published
     } catch (error) {
       // Some databases roll the whole transaction back when one statement fails (a MySQL deadlock does). From
@@ -129,11 +147,29 @@ export class CommitScope {
     }
   }
 
+  /** Sends something else of ours that no savepoint may come into the middle of. */
+  async send<T>(home: Frame, isAwaited: () => boolean, send: () => Promise<T>): Promise<T> {
+    while (this.#gate.opening !== null && !isAwaited()) await this.#gate.opening
+    this.#requireSendable(home)
+    const sent = send()
+    this.#inserts.add(sent)
+    try {
+      return await sent
+    } finally {
+      this.#inserts.delete(sent)
+    }
+  }
+
+  #requireSendable(home: Frame): void {
+    if (this.#state === 'ended' || home.state !== 'open' || home.failed || this.root.failed)
+      throw endedError()
+  }
+
   insertSync(home: Frame, send: () => Published): Published {
     this.requireOpen(home)
     try {
       const published = send()
-      this.#keep(this.innermost, published)
+      this.#keep(this.innermost, published, this.turning !== null)
       return published
     } catch (error) {
       this.#doubt = true
@@ -141,41 +177,66 @@ export class CommitScope {
     }
   }
 
-  #keep(frame: Frame, published: Published): void {
+  #keep(frame: Frame, published: Published, isDoubtful: boolean): void {
     const { owner } = frame
-    if (owner === null) return
+    if (owner === null) {
+      // The savepoint was undone before this was answered: it may have been written behind it.
+      frame.expectBelow()
+      return
+    }
     for (const delivery of published.hot) owner.hot.push(delivery)
     owner.eventId ??= published.ids[0] ?? null
     owner.expectsRows ||= published.expectsRows
+    owner.isDoubtful ||= isDoubtful
   }
 
   /**
-   * Before a savepoint: publishes that began earlier are finished first, so that they stay outside of it. A second
-   * one beside another that is open would be undone together with it, although its own function ended well.
+   * Before a savepoint: publishes that began earlier are finished first, so that they stay outside of it, and those that
+   * come now wait until it is there (`enter`). A second one beside another that is open would be undone together with
+   * it, although its own function ended well.
    */
   async pushFrame(below: Frame): Promise<Frame> {
+    // What is published right after the call, without an await between, comes before it as well.
+    await Promise.resolve()
     for (;;) {
       const pending = this.#frames.flatMap((frame) => [...frame.pending])
       const publishes = pending.filter((entry) => entry.kind === 'publish')
-      if (publishes.length === 0) break
+      if (publishes.length === 0 && this.#inserts.size === 0) break
       await Promise.all(publishes.map((entry) => entry.done))
+      await this.#sent()
     }
     if (below.failed || below.state !== 'open') throw endedError()
-    if (this.innermost !== below) {
-      throw new TransactionError(
-        ERROR_CODES.conflict,
-        'another nested transaction is open: run nested ones one after another, or one inside the other',
-      )
-    }
+    if (this.innermost !== below) throw besideError()
     const frame = new Frame(below)
     this.#frames.push(frame)
+    this.#gate.shut(frame)
     return frame
+  }
+
+  /** Its savepoint is there. What waited for it is sent before its function begins. */
+  async enter(frame: Frame): Promise<void> {
+    // Sent by a hook of the library that did not wait for it, so the savepoint may be in the middle of it.
+    frame.isTorn ||= this.turning === frame && this.#inserts.size > 0
+    const { opening } = this.#gate
+    this.#gate.open(frame)
+    await opening
+  }
+
+  /** Its function has ended: what was sent is finished first, and what comes now waits until the savepoint is gone. */
+  async leave(frame: Frame): Promise<void> {
+    if (frame !== this.root && this.#frames.includes(frame)) this.#gate.shut(frame)
+    await this.#sent()
+  }
+
+  async #sent(): Promise<void> {
+    while (this.#inserts.size > 0) await Promise.allSettled(this.#inserts)
   }
 
   /** The savepoint was released: what it published now depends on the frame below. */
   mergeFrame(frame: Frame): void {
     const index = this.#frames.indexOf(frame)
     const below = frame.below
+    this.#gate.open(frame)
     if (index <= 0 || below === null) return
     this.#frames.splice(index, 1)
     const above = this.#frames[index]
@@ -187,9 +248,13 @@ export class CommitScope {
   /** The savepoint was rolled back, and with it every savepoint that was opened after it. */
   discardFrame(frame: Frame): void {
     const index = this.#frames.indexOf(frame)
+    this.#gate.open(frame)
     if (index <= 0) return
+    if (frame.isTorn) this.lose(tornError())
     for (const gone of this.#frames.splice(index)) {
       gone.state = 'discarded'
+      this.#gate.open(gone)
+      if (gone.isDoubtful) gone.expectBelow()
       this.#run(gone.afterRollback, 'afterRollback')
       gone.release()
     }
@@ -219,7 +284,7 @@ export class CommitScope {
     const index = this.#frames.indexOf(frame)
     for (const doomed of index < 0 ? [] : this.#frames.slice(index)) doomed.fail()
     while (this.#frames.includes(frame) && this.innermost !== frame) await this.innermost.over
-    while (this.#inserts.size > 0) await Promise.allSettled(this.#inserts)
+    await this.leave(frame)
   }
 
   /** Once, with what became of the transaction. Never throws: the commit is a fact by now. */
@@ -227,7 +292,10 @@ export class CommitScope {
     if (this.#state === 'ended') return
     this.#state = 'ended'
     const { root } = this
-    for (const frame of this.#frames) frame.state = 'discarded'
+    for (const frame of this.#frames) {
+      frame.state = 'discarded'
+      this.#gate.open(frame)
+    }
     if (ending === 'committed') this.#offer(root)
     if (ending === 'committed') this.#run(root.afterCommit, 'afterCommit')
     if (ending === 'rolledBack') {
@@ -270,4 +338,17 @@ export const endedError = (): TransactionError =>
     ERROR_CODES.transactionEnded,
     'the transaction (or savepoint) is over, so the event would not be stored together with its data. ' +
       'Await every publish before the function of outbox.transaction() returns, and publish before commit().',
+  )
+
+export const besideError = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.conflict,
+    'another nested transaction is open: run nested ones one after another, or one inside the other',
+  )
+
+const tornError = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.conflict,
+    'a hook of the library published while a nested transaction began, and did not wait for that. The nested one was ' +
+      'undone, maybe with half of the event, so the transaction cannot be committed. Await the publish in the hook.',
   )

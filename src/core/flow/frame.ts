@@ -31,6 +31,10 @@ export class Frame {
   eventId: string | null = null
   /** Some of what was published in it only the poller will find. */
   expectsRows = false
+  /** Something that is accounted to it was sent while its savepoint began or ended, so it may be outside of that. */
+  isDoubtful = false
+  /** Its savepoint may have come into the middle of an insert. */
+  isTorn = false
   afterCommit: Callback[] = []
   afterRollback: Callback[] = []
   tracked = new Set<EventSource>()
@@ -53,6 +57,14 @@ export class Frame {
   get owner(): Frame | null {
     if (this.state !== 'merged') return this.state === 'open' ? this : null
     return this.below?.owner ?? null
+  }
+
+  /** It is gone, and something that is accounted to it may be stored nonetheless: only the poller can tell. */
+  expectBelow(): void {
+    if (this.below === null) return
+    const { owner } = this.below
+    if (owner === null) this.below.expectBelow()
+    else owner.expectsRows = true
   }
 
   /** Here, or below, where it will be asked for its events as well. */

@@ -13,7 +13,7 @@ import type { HotIntake } from './hot-intake.ts'
 import { MAX_EVENTS_PER_CALL, type PreparedEvents, type Preparer } from './prepare.ts'
 import type { Budget, PublishStage } from './publish.ts'
 import type { SameDatabase } from './same-database.ts'
-import type { AnyPlace, Place } from './scopes.ts'
+import type { AnyPlace, Place, Scopes } from './scopes.ts'
 import { isPromise } from './validate-payload.ts'
 
 /** Aggregates may publish while they are pulled; one that never runs dry hands the same events out again. */
@@ -22,6 +22,7 @@ const PULL_ROUNDS = 100
 const NO_BUDGET: Budget = () => false
 
 export interface PublishAtParts<E> {
+  readonly scopes: Scopes<E>
   readonly store: Store<never, E>
   readonly stage: PublishStage<E>
   readonly preparer: Preparer
@@ -73,7 +74,7 @@ export class PublishAt<E> {
     prepared: PreparedEvents,
     mark: string | null,
   ): Promise<readonly string[]> {
-    const { stage, intake, sameDatabase } = this.#parts
+    const { scopes, stage, intake, sameDatabase } = this.#parts
     if (prepared.events.length === 0) return prepared.ids
     if (place.scope === null) {
       const executor = place.transactions.executor(place.tx)
@@ -82,9 +83,11 @@ export class PublishAt<E> {
       return published.ids
     }
     const { scope } = place
-    const observation = place.transactions.savepointsUnseen === true ? 'doubtful' : 'observed'
-    const published = await scope.insert(place.frame, () => {
+    const isUnseen = place.transactions.savepointsUnseen === true
+    const isAwaited = (): boolean => scopes.isTurning(scope)
+    const published = await scope.insert(place.frame, isAwaited, (isDoubtful) => {
       const executor = place.transactions.executor(place.tx)
+      const observation = isUnseen || isDoubtful ? 'doubtful' : 'observed'
       return stage.insert(executor, stage.plan(prepared, observation, scope.budget, mark))
     })
     sameDatabase.watch(place, prepared.events.find(({ isNew }) => isNew)?.record.id)
@@ -96,10 +99,13 @@ export class PublishAt<E> {
    * no mark can be left, because the store is not open yet.
    */
   #mark(place: AnyPlace<E>, isOpening: boolean): Promise<Mark | null> | null {
-    const { store } = this.#parts
-    const isSeen = place.scope !== null && place.transactions.savepointsUnseen !== true
+    const { scopes, store } = this.#parts
+    const { scope } = place
+    const isSeen = scope !== null && place.transactions.savepointsUnseen !== true
     if (isSeen || store.mark === undefined) return null
-    const mark = store.mark(place.transactions.executor(place.tx))
+    const send = store.mark.bind(store)
+    const leave = (): Promise<Mark> => send(place.transactions.executor(place.tx))
+    const mark = scope === null ? leave() : scope.send(place.frame, () => scopes.isTurning(scope), leave)
     // Heard of when the schema has answered; by then its rejection would have ended the process.
     mark.catch(() => undefined)
     return isOpening ? mark.catch(() => null) : mark

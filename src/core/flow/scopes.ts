@@ -24,6 +24,12 @@ interface Publishing {
   isOver: boolean
 }
 
+/** What the library does to begin and end a savepoint, known to whatever it asks of the application: hooks. */
+interface Nesting {
+  readonly frame: Frame
+  readonly around: Nesting | undefined
+}
+
 /** A transaction whose commit nobody will tell us about. */
 export interface UnobservedPlace<Tx = unknown, E = unknown> {
   readonly transactions: Transactions<Tx, E>
@@ -42,6 +48,7 @@ interface Here {
   readonly owner: object
   readonly place: Place | undefined
   readonly publishing: Publishing | undefined
+  readonly nesting: Nesting | undefined
   /** The same of other outboxes. */
   readonly others: Here | undefined
 }
@@ -52,6 +59,14 @@ const storage = new AsyncLocalStorage<Here>()
 const without = (owner: object, here: Here | undefined): Here | undefined => {
   if (here === undefined || here.owner === owner) return here?.others
   return { ...here, others: without(owner, here.others) }
+}
+
+/** Of those around, the ones that are not over: what is over must not be kept, and in its own function nobody waits. */
+const outsideOf = (frame: Frame, nesting: Nesting | undefined): Nesting | undefined => {
+  if (nesting === undefined) return undefined
+  const around = outsideOf(frame, nesting.around)
+  if (nesting.frame === frame || nesting.frame.state !== 'open') return around
+  return around === nesting.around ? nesting : { frame: nesting.frame, around }
 }
 
 export class Scopes<E> {
@@ -87,13 +102,31 @@ export class Scopes<E> {
   }
 
   run<Tx, T>(place: Place<Tx, E>, fn: () => T): T {
-    return this.#enter(place as Place, this.#publishing, fn)
+    const nesting = outsideOf(place.frame, this.#here?.nesting)
+    return this.#enter({ place: place as Place, publishing: this.#publishing, nesting }, fn)
+  }
+
+  /** What the library does around the function of a nested transaction. */
+  runAround<T>(frame: Frame, fn: () => T): T {
+    const here = this.#here
+    const nesting = { frame, around: outsideOf(frame, here?.nesting) }
+    return this.#enter({ place: here?.place, publishing: this.#publishing, nesting }, fn)
+  }
+
+  /** Whether a savepoint of this transaction that begins or ends waits for the caller: then the caller must not wait for that. */
+  isTurning(scope: CommitScope): boolean {
+    const { turning } = scope
+    if (turning === null) return false
+    for (let one = this.#here?.nesting; one !== undefined; one = one.around)
+      if (one.frame === turning) return true
+    return false
   }
 
   async runPublish<T>(scope: CommitScope, fn: () => Promise<T>): Promise<T> {
     const publishing: Publishing = { scope, around: this.#publishing, isOver: false }
     try {
-      return await this.#enter(this.#here?.place, publishing, fn)
+      const here = this.#here
+      return await this.#enter({ place: here?.place, publishing, nesting: here?.nesting }, fn)
     } finally {
       publishing.isOver = true
     }
@@ -123,12 +156,13 @@ export class Scopes<E> {
     return here
   }
 
-  #enter<T>(place: Place | undefined, publishing: Publishing | undefined, fn: () => T): T {
-    return storage.run({ owner: this, place, publishing, others: without(this, storage.getStore()) }, fn)
+  #enter<T>(where: Pick<Here, 'place' | 'publishing' | 'nesting'>, fn: () => T): T {
+    return storage.run({ owner: this, ...where, others: without(this, storage.getStore()) }, fn)
   }
 
-  /** Whether the caller runs inside of a savepoint of this transaction that is open. */
+  /** Whether the caller runs inside of a savepoint of this transaction that is open, or that waits for it. */
   isNestedIn(scope: CommitScope): boolean {
+    if (this.isTurning(scope)) return true
     const ambient = this.#ambient
     return ambient?.scope === scope && ambient.frame !== scope.root && !ambient.frame.closed
   }

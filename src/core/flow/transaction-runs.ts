@@ -5,7 +5,7 @@
  */
 import { ERROR_CODES, OutboxError, TransactionError } from '../errors.ts'
 import type { OpenTransaction, OuterMark, Transactions } from '../spi/index.ts'
-import { type CommitScope, type Ending, endedError } from './commit.ts'
+import { besideError, type CommitScope, type Ending, endedError } from './commit.ts'
 import type { PublishAt } from './publish-at.ts'
 import type { Place, Scopes } from './scopes.ts'
 
@@ -118,6 +118,8 @@ export const runNested = <Tx, E, T>(
         'the tx of the transaction.',
     )
   }
+  // A hook of the library that this one would wait for, by way of the publishes before it.
+  if (scopes.isTurning(scope)) throw besideError()
   const nested = transactions.nested.bind(transactions)
   return scope.track(outer.frame, 'savepoint', async () => {
     const frame = await scope.pushFrame(outer.frame)
@@ -125,19 +127,21 @@ export const runNested = <Tx, E, T>(
       const here = { transactions, tx, scope, frame }
       // A handle of its own stays registered, so that it is refused when the savepoint is over.
       if (tx !== outer.tx) scopes.register(tx, here)
-      return scopes.run(here, async () => {
-        try {
-          if (mark !== null) await asking(scope, async () => mark.require(transactions.executor(tx)))
+      try {
+        if (mark !== null) await asking(scope, async () => mark.require(transactions.executor(tx)))
+        await scope.enter(frame)
+        return await scopes.run(here, async () => {
           const result = await fn(tx)
           if (transactions.flush !== undefined) await transactions.flush(tx)
           scope.close(frame)
           await scope.settle(frame)
+          await scope.leave(frame)
           return result
-        } catch (error) {
-          await scope.abort(frame)
-          throw error
-        }
-      })
+        })
+      } catch (error) {
+        await scope.abort(frame)
+        throw error
+      }
     }
     const aroundIt = async (): Promise<T> => {
       const mark = await asking(scope, () => parts.publishAt.markOuter(outer as Place<unknown, E>))
@@ -148,7 +152,7 @@ export const runNested = <Tx, E, T>(
       }
     }
     try {
-      const result = await aroundIt()
+      const result = await scopes.runAround(frame, aroundIt)
       scope.mergeFrame(frame)
       return result
     } catch (error) {

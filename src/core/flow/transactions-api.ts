@@ -245,10 +245,12 @@ export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishi
   const newId = createIdGenerator(runtime)
   const capacity = { count: options.hotQueueCapacity, bytes: options.queueBytes }
   const ready = parts.ready ?? (() => undefined)
+  const scopes = new Scopes<E>({ runtime, logger, metrics, intake, capacity })
   const shared: Shared<E> = {
-    scopes: new Scopes<E>({ runtime, logger, metrics, intake, capacity }),
+    scopes,
     capturing: new WeakSet(),
     publishAt: new PublishAt<E>({
+      scopes,
       store: store as Store<never, E>,
       stage: createPublishStage({
         store,

@@ -9,6 +9,7 @@ import { endingsTopic } from './client/endings.ts'
 import { handlesTopic } from './client/handles.ts'
 import { lateTopic } from './client/late.ts'
 import { nestingTopic } from './client/nesting.ts'
+import { nestingBesideTopic } from './client/nesting-beside.ts'
 import { ownTopic } from './client/own.ts'
 import { transactionTopic } from './client/transaction.ts'
 import { ClientFixture, type ClientTopic } from './client-fixture.ts'
@@ -18,6 +19,7 @@ import { runSuite } from './run-suite.ts'
 const TOPICS: readonly ClientTopic[] = [
   transactionTopic,
   nestingTopic,
+  nestingBesideTopic,
   endingsTopic,
   ownTopic,
   lateTopic,

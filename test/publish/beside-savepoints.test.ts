@@ -1,0 +1,460 @@
+/** A library takes its time to begin and to end a savepoint, and calls hooks of the application meanwhile. */
+import { describe, expect, it } from 'vitest'
+import { defineEvent } from '../../src/core/define-event.ts'
+import type { InsertRequest, Transactions } from '../../src/core/spi/index.ts'
+import { createWorld, deferred, type FakeDatabase, type FakeTx, fakeTransactions, until } from './fixture.ts'
+
+const event = (type: string) => ({ type, payload: { n: 1 } })
+
+/** `begin` and `end` come before the statement, `begun` and `ended` after it. */
+type Moment = 'begin' | 'begun' | 'end' | 'ended'
+
+const MOMENTS: readonly Moment[] = ['begin', 'begun', 'end', 'ended']
+
+type Hook = (moment: Moment) => unknown
+
+const withHooks =
+  (hook: Hook) =>
+  (database: FakeDatabase): Transactions<FakeTx, FakeTx> => {
+    const transactions = fakeTransactions(database)
+    const nested = transactions.nested as NonNullable<typeof transactions.nested>
+    const around: typeof nested = async (tx, fn) => {
+      await hook('begin')
+      try {
+        return await nested(tx, async (inner) => {
+          await hook('begun')
+          try {
+            return await fn(inner)
+          } finally {
+            await hook('end')
+          }
+        })
+      } finally {
+        await hook('ended')
+      }
+    }
+    return { ...transactions, nested: around }
+  }
+
+/** Waits at one moment until it is told to go on. */
+const pausing = (at: Moment) => {
+  const [reached, goOn] = [deferred(), deferred()]
+  const hook: Hook = async (moment) => {
+    if (moment !== at) return
+    reached.resolve()
+    await goOn.promise
+  }
+  return { hook, reached: reached.promise, goOn: goOn.resolve }
+}
+
+const pausedWorld = (at: Moment) => {
+  const pause = pausing(at)
+  return { ...pause, ...createWorld({ transactions: withHooks(pause.hook) }) }
+}
+
+const undo = async (): Promise<never> => {
+  throw new Error('undo')
+}
+
+const fine = async (): Promise<void> => undefined
+
+/** Long enough for whatever would be sent at once. */
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+describe('a publish beside a savepoint that is on its way', () => {
+  for (const at of ['begin', 'begun'] as const) {
+    it(`waits until it is there, and shares its fate (${at})`, async () => {
+      for (const end of [undo, fine]) {
+        const { outbox, database, intake, reached, goOn } = pausedWorld(at)
+        await outbox.transaction(async (tx) => {
+          const nested = outbox.transaction(end).catch(() => undefined)
+          await reached
+          const beside = outbox.publish(tx, event('beside'))
+          await turn()
+          expect(database.sent).toBe(0)
+          goOn()
+          await beside
+          await nested
+        })
+        expect(database.log.slice(0, 2)).toEqual(['savepoint', 'insert beside'])
+        expect(database.rows).toHaveLength(end === fine ? 1 : 0)
+        expect(intake.types).toEqual(end === fine ? ['beside'] : [])
+      }
+    })
+  }
+
+  it('is not in it when both were called in the same turn', async () => {
+    const { outbox, database, intake } = createWorld()
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(undo)
+      await Promise.allSettled([nested, outbox.publish(tx, event('beside'))])
+    })
+    expect(database.log).toEqual(['insert beside', 'savepoint', 'rollback to', 'commit'])
+    expect(intake.types).toEqual(['beside'])
+  })
+
+  it('is sent in its turn: before what the function of the nested one publishes', async () => {
+    const { outbox, database, reached, goOn } = pausedWorld('begin')
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(() => outbox.publish(event('third')))
+      await reached
+      const both = [outbox.publish(tx, event('first')), outbox.publish(tx, event('second'))]
+      await turn()
+      goOn()
+      await Promise.all([...both, nested])
+    })
+    expect(database.log).toEqual([
+      'savepoint',
+      'insert first',
+      'insert second',
+      'insert third',
+      'release',
+      'commit',
+    ])
+  })
+
+  it('goes on when that cannot begin', async () => {
+    const { hook, reached, goOn } = pausing('begin')
+    const failing: Hook = async (moment) => {
+      await hook(moment)
+      throw new Error('no connection')
+    }
+    const { outbox, database, intake } = createWorld({ transactions: withHooks(failing) })
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(fine)
+      nested.catch(() => undefined)
+      await reached
+      const beside = outbox.publish(tx, event('beside'))
+      goOn()
+      await beside
+      await expect(nested).rejects.toThrow('no connection')
+    })
+    expect(database.log).toEqual(['insert beside', 'commit'])
+    expect(intake.types).toEqual(['beside'])
+  })
+
+  it('goes on when the transaction turns out to be over', async () => {
+    const asked = deferred()
+    const answer = deferred()
+    const markOuter = async () => ({
+      require: async () => {
+        asked.resolve()
+        await answer.promise
+        throw new Error('over')
+      },
+      drop: async () => undefined,
+    })
+    const { outbox, database, intake } = createWorld({ store: { markOuter } })
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(fine)
+      nested.catch(() => undefined)
+      await asked.promise
+      const beside = outbox.publish(tx, event('beside'))
+      await turn()
+      expect(database.sent).toBe(0)
+      answer.resolve()
+      await beside
+      await expect(nested).rejects.toThrow('over')
+    })
+    expect(database.log).toEqual(['savepoint', 'rollback to', 'insert beside', 'commit'])
+    expect(intake.types).toEqual(['beside'])
+  })
+
+  it('is refused when the transaction fails meanwhile, which waits for neither', async () => {
+    for (const at of MOMENTS) {
+      const { outbox, database, reached, goOn } = pausedWorld(at)
+      let beside: Promise<unknown> | undefined
+      const run = outbox.transaction(async (tx) => {
+        void outbox.transaction(fine)
+        await reached
+        beside = outbox.publish(tx, event('beside'))
+        setImmediate(goOn)
+        throw new Error('business')
+      })
+      await expect(run).rejects.toThrow('business')
+      await expect(beside).rejects.toMatchObject({ code: 'POSTHASTE_TRANSACTION_ENDED' })
+      expect(database.log).toEqual(['savepoint', 'release', 'rollback'])
+    }
+  })
+
+  it('waits with its mark as well', async () => {
+    const marked: string[] = []
+    const mark = async (tx: FakeTx) => {
+      marked.push(`behind ${tx.rows.length}`)
+      return { id: 'mark', drop: async () => undefined }
+    }
+    const pause = pausing('begin')
+    const { outbox } = createWorld({
+      store: { mark },
+      transactions: (database) => ({ ...withHooks(pause.hook)(database), savepointsUnseen: true }),
+    })
+    const validate = async (value: unknown) => ({ value })
+    const slow = defineEvent('slow', { schema: { '~standard': { version: 1, vendor: 'slow', validate } } })
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(fine)
+      await pause.reached
+      const beside = outbox.publish(tx, slow({}))
+      await turn()
+      expect(marked).toEqual([])
+      pause.goOn()
+      await Promise.all([beside, nested])
+    })
+    expect(marked).toEqual(['behind 0'])
+  })
+})
+
+describe('a publish beside a savepoint that ends', () => {
+  for (const at of ['end', 'ended'] as const) {
+    it(`waits until it is gone, and is not undone with it (${at})`, async () => {
+      for (const end of [undo, fine]) {
+        const { outbox, database, intake, reached, goOn } = pausedWorld(at)
+        await outbox.transaction(async (tx) => {
+          const nested = outbox.transaction(end).catch(() => undefined)
+          await reached
+          const beside = outbox.publish(tx, event('beside'))
+          await turn()
+          expect(database.sent).toBe(0)
+          goOn()
+          await beside
+          await nested
+        })
+        const ended = end === fine ? 'release' : 'rollback to'
+        expect(database.log).toEqual(['savepoint', ended, 'insert beside', 'commit'])
+        expect(intake.types).toEqual(['beside'])
+      }
+    })
+  }
+
+  it('is finished first when it was sent before', async () => {
+    for (const end of [undo, fine]) {
+      const { outbox, database } = createWorld()
+      const gate = deferred()
+      await outbox.transaction(async (tx) => {
+        const [entered, goOn] = [deferred(), deferred()]
+        const nested = outbox.transaction(async () => {
+          entered.resolve()
+          await goOn.promise
+          await end()
+        })
+        nested.catch(() => undefined)
+        await entered.promise
+        database.gate = gate.promise
+        const beside = outbox.publish(tx, event('beside'))
+        await until(() => database.sent === 1)
+        goOn.resolve()
+        await turn()
+        gate.resolve()
+        await Promise.allSettled([beside, nested])
+      })
+      const ended = end === fine ? 'release' : 'rollback to'
+      expect(database.log).toEqual(['savepoint', 'insert beside', ended, 'commit'])
+    }
+  })
+
+  it('is looked for when the library has given the savepoint up before its function ended', async () => {
+    const gate = deferred()
+    const { outbox, database, intake } = createWorld({
+      transactions: (fake) => ({
+        ...fakeTransactions(fake),
+        nested: async (tx, fn) => {
+          void fn(tx).catch(() => undefined)
+          await until(() => fake.sent === 1)
+          throw new Error('timed out')
+        },
+      }),
+    })
+    database.gate = gate.promise
+    await outbox.transaction(async () => {
+      const nested = outbox.transaction(() => outbox.publish(event('late')))
+      await expect(nested).rejects.toThrow('timed out')
+      gate.resolve()
+      await until(() => database.log.length === 1)
+    })
+    expect(database.rows).toHaveLength(1)
+    expect([intake.types, intake.expected]).toEqual([[], 1])
+  })
+})
+
+describe('a hook of the library', () => {
+  for (const at of MOMENTS) {
+    it(`publishes without waiting for the savepoint that waits for it (${at})`, async () => {
+      for (const end of [undo, fine]) {
+        let handle: FakeTx | undefined
+        const hook: Hook = async (moment) => {
+          if (moment === at) await world.outbox.publish(handle as FakeTx, event('hook'))
+        }
+        const world = createWorld({ transactions: withHooks(hook) })
+        const { outbox, database, intake } = world
+        await outbox.transaction(async (tx) => {
+          handle = tx
+          await outbox.transaction(end).catch(() => undefined)
+        })
+        const isOutside = at === 'begin' || at === 'ended'
+        expect(database.rows).toHaveLength(end === fine || isOutside ? 1 : 0)
+        // Of one that was undone nobody knows; no claim keeps the poller away.
+        expect(intake.types).toEqual(end === fine ? ['hook'] : [])
+        expect(intake.expected).toBe(end === fine ? 0 : 1)
+        expect(database.inserts[0]?.deliveries.map(({ token }) => token)).toEqual([null])
+      }
+    })
+  }
+
+  it('publishes without waiting for it in a transaction of another outbox as well', async () => {
+    const other = createWorld()
+    const hook: Hook = (moment) =>
+      moment === 'begin' &&
+      other.outbox.transaction(() => world.outbox.publish(handle as FakeTx, event('hook')))
+    let handle: FakeTx | undefined
+    const world = createWorld({ transactions: withHooks(hook) })
+    await world.outbox.transaction(async (tx) => {
+      handle = tx
+      await world.outbox.transaction(fine)
+    })
+    expect(world.intake.types).toEqual(['hook'])
+  })
+
+  it('lets nobody else pass', async () => {
+    const pause = pausing('begin')
+    const hook: Hook = async (moment) => {
+      if (moment === 'begin') await world.outbox.publish(event('hook'))
+      await pause.hook(moment)
+    }
+    const world = createWorld({ transactions: withHooks(hook) })
+    const { outbox, database } = world
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(fine)
+      await pause.reached
+      const beside = outbox.publish(tx, event('beside'))
+      await turn()
+      expect(database.log).toEqual(['insert hook'])
+      pause.goOn()
+      await Promise.all([beside, nested])
+    })
+    expect(database.log).toEqual(['insert hook', 'savepoint', 'insert beside', 'release', 'commit'])
+  })
+
+  it('nests nothing, and ends nothing, that would wait for it', async () => {
+    for (const at of MOMENTS) {
+      const waiting: Promise<unknown>[] = []
+      const hook: Hook = async (moment) => {
+        if (moment !== at) return
+        waiting.push(beside())
+        const conflict = { code: 'POSTHASTE_CONFLICT' }
+        await expect(world.outbox.transaction(fine)).rejects.toMatchObject(conflict)
+        await expect(transaction.commit()).rejects.toMatchObject(conflict)
+        await expect(transaction.rollback()).rejects.toMatchObject(conflict)
+      }
+      const world = createWorld({ transactions: withHooks(hook) })
+      const transaction = await world.outbox.begin()
+      const called = deferred()
+      // Called by somebody who is not the hook.
+      const beside = () => {
+        called.resolve()
+        return published
+      }
+      const published = called.promise.then(() => transaction.publish(event('beside')))
+      await transaction.run(() => world.outbox.transaction(fine))
+      await Promise.all(waiting)
+      await transaction.commit()
+      expect(world.intake.types).toEqual(['beside'])
+    }
+  })
+
+  it('that does not wait for its publish spoils the transaction when the nested one is undone', async () => {
+    for (const end of [undo, fine]) {
+      const gate = deferred()
+      const hook: Hook = (moment) => {
+        if (moment === 'begin') void world.outbox.publish(event('torn'))
+      }
+      const world = createWorld({ transactions: withHooks(hook) })
+      const { outbox, database } = world
+      database.gate = gate.promise
+      const run = outbox.transaction(async () => {
+        const nested = outbox.transaction(async () => {
+          gate.resolve()
+          await end()
+        })
+        await nested.catch(() => undefined)
+      })
+      if (end === fine) await run
+      else await expect(run).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
+      expect(database.rows).toHaveLength(end === fine ? 1 : 0)
+    }
+  })
+})
+
+it('publishSync beside a savepoint that begins is looked for when that is undone', async () => {
+  const pause = pausing('begin')
+  const { outbox, database, intake } = createWorld({
+    synchronous: true,
+    transactions: withHooks(pause.hook),
+  })
+  await outbox.transaction(async (tx) => {
+    const nested = outbox.transaction(undo)
+    nested.catch(() => undefined)
+    await pause.reached
+    outbox.publishSync(tx, event('beside'))
+    pause.goOn()
+    await expect(nested).rejects.toThrow('undo')
+  })
+  expect(database.rows).toHaveLength(1)
+  expect([intake.types, intake.expected]).toEqual([[], 1])
+})
+
+it('without a nested transaction nothing waits: what is published is sent at once', async () => {
+  const { outbox, database } = createWorld()
+  await outbox.transaction(async (tx) => {
+    const published = outbox.publish(tx, event('a'))
+    expect(database.sent).toBe(1)
+    await published
+  })
+})
+
+it('every event is whole and known for what it is, whatever publishes and nested transactions do beside each other', async () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    let state = seed
+    const below = (limit: number): number => {
+      state = (Math.imul(state, 48_271) >>> 0) % 2_147_483_647
+      return state % limit
+    }
+    const wait = async (): Promise<void> => {
+      for (let n = below(12); n > 0; n--) await Promise.resolve()
+    }
+    /** Two statements, and something may come between them. */
+    const insert = async (tx: FakeTx, { events, deliveries }: InsertRequest) => {
+      await wait()
+      for (const one of events) tx.rows.push({ event: one, deliveries: [] })
+      await wait()
+      for (const one of events) tx.rows.push({ event: one, deliveries })
+      await wait()
+      return { duplicates: new Map<string, string>() }
+    }
+    const { outbox, database, intake } = createWorld({ store: { insert }, transactions: withHooks(wait) })
+    let count = 0
+    await outbox.transaction(async (tx) => {
+      const beside = async (): Promise<void> => {
+        for (let n = 0; n < 4; n++) {
+          await wait()
+          await outbox.publish(tx, event(`e${count++}`))
+        }
+      }
+      const nest = async (): Promise<void> => {
+        for (let n = 0; n < 3; n++) {
+          await wait()
+          const nested = outbox.transaction(async () => {
+            await outbox.publish(event(`e${count++}`))
+            await wait()
+            if (below(2) === 0) throw new Error('undo')
+          })
+          await nested.catch(() => undefined)
+        }
+      }
+      await Promise.all([beside(), beside(), nest()])
+    })
+    const written = database.rows.map((row) => row.event.type)
+    const whole = database.rows.filter((row) => row.deliveries.length > 0).map((row) => row.event.type)
+    expect(written.filter((type) => !whole.includes(type))).toEqual([])
+    expect(written).toHaveLength(2 * whole.length)
+    expect([...intake.types].sort()).toEqual([...whole].sort())
+  }
+})
