@@ -7,19 +7,13 @@
 import { ERROR_CODES, TransactionError } from '../core/errors.ts'
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../stores/sql/sql-executor.ts'
-import { endedBefore, undoneMeanwhile } from '../stores/sql/transaction-scope.ts'
+import { endedBefore, transactionOver, undoneMeanwhile } from '../stores/sql/transaction-scope.ts'
 import type { Answer } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
-import { givenUp, StandingDoubt } from './shared/doubts.ts'
+import { givenUp, PROBES, StandingDoubt } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
-import {
-  doubts,
-  type Engine,
-  LeftOut,
-  type Level,
-  sendNumbered,
-  watchEngine,
-} from './shared/prisma-engine.ts'
+import { doubts, type Engine, LeftOut, sendNumbered, watchEngine } from './shared/prisma-engine.ts'
+import type { Level } from './shared/prisma-levels.ts'
 
 /** The client that Prisma gives the function of an interactive transaction, as far as it is used here. */
 export interface PrismaTransaction {
@@ -52,10 +46,23 @@ interface Handle {
 const SCOPE = Symbol.for('prisma.client.transaction.scope_context')
 const ID = Symbol.for('prisma.client.transaction.id')
 
-const idOf = (handle: object): unknown => {
-  const members = handle as Readonly<Record<symbol, unknown>>
-  const scope = members[SCOPE] as { readonly txId?: unknown } | undefined
-  return scope?.txId ?? members[ID]
+interface Scope {
+  readonly txId?: unknown
+  readonly scopeId?: unknown
+  /** Those that are open, by their ids; all handles of a transaction share it. */
+  readonly scopeState?: { readonly stack?: readonly unknown[] }
+}
+
+const scopeOf = (handle: object): Scope | undefined =>
+  (handle as Readonly<Record<symbol, Scope | undefined>>)[SCOPE]
+
+const idOf = (handle: object): unknown =>
+  scopeOf(handle)?.txId ?? (handle as Readonly<Record<symbol, unknown>>)[ID]
+
+/** A nested one shares the id of the one around it, in which a statement would be carried out from now on. */
+const isOver = (handle: object): boolean => {
+  const scope = scopeOf(handle)
+  return scope?.scopeState?.stack?.includes(scope.scopeId) === false
 }
 
 /** What an adapter made of its driver's error. */
@@ -80,7 +87,9 @@ const UNREACHABLE = new Set([
 
 /** What each database's driver would have said, so that the error is understood as everybody's. */
 const membersOf = (provider: string | undefined, code: string): object => {
-  if (provider === 'sqlite') return { code: 'SQLITE_ERROR', rawCode: Number(code) }
+  // A number from libsql, a name from better-sqlite3.
+  if (provider === 'sqlite')
+    return /^\d+$/.test(code) ? { code: 'SQLITE_ERROR', rawCode: Number(code) } : { code }
   return provider === 'mysql' ? { errno: Number(code), sqlState: '' } : { code, severity: 'ERROR' }
 }
 
@@ -89,8 +98,13 @@ const causeOf = (error: unknown): AdapterCause | undefined => {
   return meta?.driverAdapterError?.cause ?? cause
 }
 
+/** libsql's own word, where SQLite would have answered COMMIT with "error": there is no transaction. */
+const CLOSED = 'TRANSACTION_CLOSED'
+
 const driverErrorOf = (error: unknown, provider: string | undefined): unknown => {
   if (!(error instanceof Error)) return error
+  if ((error as PrismaError).code === CLOSED)
+    return Object.assign(new Error(error.message, { cause: error }), membersOf(provider, '1'))
   const cause = causeOf(error)
   if (cause === undefined) return error
   const { kind, originalCode, originalMessage } = cause
@@ -107,9 +121,9 @@ const timedOut = (error: unknown): string | undefined =>
     ? 'Do less in it, or allow it more time: prismaTransactions(prisma, { timeout: 15_000 }), in ms.'
     : undefined
 
-/** libsql: SQLite has ended the transaction, or somebody did by hand. Its code is only in the text. */
+/** Of a statement: SQLite has ended the transaction, or somebody did by hand. The code is only in the text. */
 const saysClosed = (error: unknown): boolean =>
-  /^TRANSACTION_CLOSED\b/.test(String(causeOf(error)?.originalMessage))
+  String(causeOf(error)?.originalMessage).startsWith(`${CLOSED}:`)
 
 const send = async (tx: Handle, sql: string, params: readonly SqlValue[]): Promise<Answer> => {
   if (tx._activeProvider === 'mysql' && !/^\s*(?:SELECT|WITH)\b/.test(sql)) {
@@ -150,6 +164,15 @@ const sendUntilAnswered = async (
     if (level?.isUndone === true) throw undoneMeanwhile()
     await ask?.()
   }
+}
+
+/**
+ * For an engine that is not known. Adapters for MySQL prepare what an application sends, and MySQL prepares no savepoints;
+ * so there it is a nested transaction, which those of the application must not meet.
+ */
+const askByStatements = async (tx: Handle): Promise<void> => {
+  if (tx._activeProvider === 'mysql') return await tx.$transaction(async () => undefined)
+  for (const statement of PROBES) await sendUntilAnswered(() => send(tx, statement, []), undefined, undefined)
 }
 
 /** Its savepoint is refused where SQLite has ended the transaction; what `fn` throws stays as it is. */
@@ -197,17 +220,18 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
     refusesCommit: (error) => saysEnded(error) || error instanceof TransactionError,
     run: (fn) => translating(() => prisma.$transaction(fn, options)),
     nested: (tx, fn) => nested(handleOf(tx), fn),
-    // Adapters for MySQL prepare what an application sends, and MySQL prepares no savepoints.
     probe: async (tx) => {
       try {
-        await handleOf(tx).$transaction(async () => undefined)
+        await (running === null ? askByStatements(handleOf(tx)) : running.ask(idOf(tx)))
       } catch (error) {
+        if (error instanceof TransactionError) throw error
         if (!saysEnded(error)) lost.add(subjectOf(tx))
         else if (lost.has(subjectOf(tx))) throw givenUp(error)
         throw error
       }
     },
     async send(tx, sql, params, ask) {
+      if (isOver(tx)) throw transactionOver()
       const id = idOf(tx)
       const level = running?.nested(id)
       const hadFailures = known.has(subjectOf(tx))

@@ -117,3 +117,16 @@ it('which a synchronous driver need not ask', async () => {
   expect(await store.markOuter?.({ ...inside(), runSync: () => [] })).toBeNull()
   expect(marks()).toBe(0)
 })
+
+it('and a mark that cannot be looked for or taken away hides nothing', async () => {
+  hand.exec('BEGIN')
+  const executor = inside()
+  const mark = await store.markOuter?.(executor)
+  hand.exec('COMMIT; DROP TABLE outbox_dedup')
+  await mark?.drop()
+  const run = (): never => {
+    throw new Error('this handle is over')
+  }
+  Object.assign(executor, { run })
+  await mark?.drop()
+})

@@ -3,21 +3,11 @@
  * from two things that nobody would notice: a statement that is sent after its nested transaction was undone, and one that
  * is answered although it was never carried out.
  */
-import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import { undoneMeanwhile } from '../../stores/sql/transaction-scope.ts'
 import { Doubts } from './doubts.ts'
+import { type Level, Running, type TransactionEngine, type TransactionOfRequest } from './prisma-levels.ts'
 
-interface TransactionOfRequest {
-  readonly id: unknown
-}
-
-export interface Engine {
-  /** Nested ones have the id of the one around them. */
-  transaction(
-    action: 'start' | 'commit' | 'rollback',
-    headers: unknown,
-    about: TransactionOfRequest,
-  ): Promise<TransactionOfRequest>
+export interface Engine extends TransactionEngine {
   request(
     query: unknown,
     options: { readonly interactiveTransaction?: TransactionOfRequest },
@@ -32,49 +22,6 @@ export interface Engine {
 interface BatchTransaction {
   readonly kind: string
   readonly options: Partial<TransactionOfRequest>
-}
-
-/** A transaction, or one that is nested in it. */
-export interface Level {
-  isUndone: boolean
-  /** A statement of ours is missing in it. */
-  isIncomplete: boolean
-}
-
-/** Transactions that are open, of the outbox and of the application, by their ids; the innermost is the last. */
-export class Running {
-  readonly #levels = new Map<unknown, Level[]>()
-
-  /** The transaction, whichever of its handles is at hand. */
-  get(id: unknown): object | undefined {
-    return this.#levels.get(id)
-  }
-
-  innermost(id: unknown): Level | undefined {
-    return this.#levels.get(id)?.at(-1)
-  }
-
-  /** Undefined in one that is not nested: with that its handle ends. */
-  nested(id: unknown): Level | undefined {
-    return (this.#levels.get(id)?.length ?? 0) > 1 ? this.innermost(id) : undefined
-  }
-
-  begin(id: unknown): void {
-    const levels = this.#levels.get(id) ?? []
-    levels.push({ isUndone: false, isIncomplete: false })
-    this.#levels.set(id, levels)
-  }
-
-  /** With those around it: what is missing would be missing there too. */
-  refuseCommit(id: unknown): void {
-    for (const level of this.#levels.get(id) ?? []) level.isIncomplete = true
-  }
-
-  end(id: unknown): void {
-    const levels = this.#levels.get(id)
-    levels?.pop()
-    if (levels?.length === 0) this.#levels.delete(id)
-  }
 }
 
 /**
@@ -151,40 +98,13 @@ const requestInTime = async (
 
 const ENGINE = ['transaction', 'request', 'requestBatch'] as const
 
-const incomplete = (): TransactionError =>
-  new TransactionError(
-    ERROR_CODES.commitRolledBack,
-    'An event could not be stored as a whole in this transaction, and its error was swallowed, so the transaction is rolled back.',
-  )
-
-/** Knows of transactions from their beginning to their end. */
-const watchTransactions = (engine: Engine, running: Running): void => {
-  const transaction = engine.transaction.bind(engine)
-  engine.transaction = async (action, headers, about) => {
-    const level = running.innermost(about.id)
-    if (action === 'rollback' && level !== undefined) level.isUndone = true
-    // A rollback follows.
-    if (action === 'commit' && level?.isIncomplete === true) throw incomplete()
-    try {
-      const answer = await transaction(action, headers, about)
-      if (action === 'start') running.begin(answer.id)
-      if (action === 'commit') running.end(about.id)
-      return answer
-    } finally {
-      // Well or not; it also follows a commit that failed.
-      if (action === 'rollback') running.end(about.id)
-    }
-  }
-}
-
 /** Follows the requests of transactions. Null where the engine is not what it was. */
 export const watchEngine = (engine: Engine | undefined): Running | null => {
   if (engine === undefined || ENGINE.some((name) => typeof engine[name] !== 'function')) return null
   const known = engines.get(engine)
   if (known !== undefined) return known
-  const running = new Running()
+  const running = new Running(engine)
   engines.set(engine, running)
-  watchTransactions(engine, running)
   const follow = <T>(id: unknown, answer: Promise<T>, judge: (result: T) => void): void => {
     const transaction = running.get(id)
     if (transaction !== undefined) doubts.follow(transaction, answer.then(judge))

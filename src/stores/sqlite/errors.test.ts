@@ -48,6 +48,14 @@ describe('errors of the drivers', () => {
     expect(answers).toEqual([true, true, false, false, false])
   })
 
+  it('of COMMIT say so by their number where they have one, whatever their name', () => {
+    const numbers = [1, 5, 10, 787]
+    for (const code of ['SQLITE_ERROR', '']) {
+      const answers = numbers.map((rawCode) => findsNoTransaction(driverError({ code, rawCode })))
+      expect(answers).toEqual([true, false, false, false])
+    }
+  })
+
   it('keep their cause, and a missing table says what to do', () => {
     const cause = driverError({ code: 'SQLITE_ERROR' }, 'no such table: outbox_events')
     const error = storeErrorOf(cause, 'The database x')

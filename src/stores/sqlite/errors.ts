@@ -63,9 +63,10 @@ export const refusesCommit = (error: unknown): boolean => ![null, 'IOERR'].inclu
 
 /** Of COMMIT, to which SQLite says "error" and nothing else for one reason alone: that there is no transaction. */
 export const findsNoTransaction = (error: unknown): boolean => {
-  if (!isDriverError(error)) return false
-  const { code, errcode } = error as DriverError
-  return errcode === 1 || code === 'SQLITE_ERROR'
+  if (!(error instanceof Error)) return false
+  const { code, errcode, rawCode } = error as DriverError
+  const number = [errcode, rawCode].find((one) => typeof one === 'number')
+  return number === undefined ? code === 'SQLITE_ERROR' : number === 1
 }
 
 /** Somebody else has the lock; waiting helps. */

@@ -136,7 +136,14 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     const mark = await this.mark(executor)
     const look = lookStatement(this.#tables, mark.id)
     const isAlone = (): boolean => this.#database.isCommitted(look)
-    const drop = (): Promise<void> => (isAlone() ? this.#removeMark(mark.id) : mark.drop())
+    // An error of it would hide what the nested one answered.
+    const drop = async (): Promise<void> => {
+      try {
+        await (isAlone() ? this.#removeMark(mark.id) : mark.drop())
+      } catch {
+        await mark.drop()
+      }
+    }
     // In memory, on one connection, that can be told only before the savepoint.
     if (isAlone()) {
       await drop()
@@ -157,7 +164,9 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
 
   async #unmark(executor: SqlExecutor, mark: string): Promise<void> {
     const { sql, params } = unmarkStatement(this.#tables, mark)
-    await executor.run(sql, params).catch(() => undefined)
+    try {
+      await executor.run(sql, params)
+    } catch {}
   }
 
   async #insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
