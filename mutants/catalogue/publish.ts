@@ -75,7 +75,7 @@ export const PUBLISH: readonly Mutant[] = [
     find: 'if (gone.isDoubtful) gone.expectBelow()',
     replace: '',
     breaks: 'what a hook published outside of a savepoint that was undone is looked for',
-    hunters: ['test/publish/beside-savepoints.test.ts > a hook of the library'],
+    hunters: ['test/publish/savepoint-hooks.test.ts'],
   },
   {
     name: 'insert-failed-and-sent',

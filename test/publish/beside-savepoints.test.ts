@@ -1,65 +1,15 @@
-/** A library takes its time to begin and to end a savepoint, and calls hooks of the application meanwhile. */
 import { describe, expect, it } from 'vitest'
 import { defineEvent } from '../../src/core/define-event.ts'
-import type { InsertRequest, Transactions } from '../../src/core/spi/index.ts'
-import { createWorld, deferred, type FakeDatabase, type FakeTx, fakeTransactions, until } from './fixture.ts'
+import type { InsertRequest } from '../../src/core/spi/index.ts'
+import { createWorld, deferred, type FakeTx, fakeTransactions, until } from './fixture.ts'
+import { fine, type Hook, MOMENTS, type Moment, pausing, turn, undo, withHooks } from './slow-savepoints.ts'
 
 const event = (type: string) => ({ type, payload: { n: 1 } })
-
-/** `begin` and `end` come before the statement, `begun` and `ended` after it. */
-type Moment = 'begin' | 'begun' | 'end' | 'ended'
-
-const MOMENTS: readonly Moment[] = ['begin', 'begun', 'end', 'ended']
-
-type Hook = (moment: Moment) => unknown
-
-const withHooks =
-  (hook: Hook) =>
-  (database: FakeDatabase): Transactions<FakeTx, FakeTx> => {
-    const transactions = fakeTransactions(database)
-    const nested = transactions.nested as NonNullable<typeof transactions.nested>
-    const around: typeof nested = async (tx, fn) => {
-      await hook('begin')
-      try {
-        return await nested(tx, async (inner) => {
-          await hook('begun')
-          try {
-            return await fn(inner)
-          } finally {
-            await hook('end')
-          }
-        })
-      } finally {
-        await hook('ended')
-      }
-    }
-    return { ...transactions, nested: around }
-  }
-
-/** Waits at one moment until it is told to go on. */
-const pausing = (at: Moment) => {
-  const [reached, goOn] = [deferred(), deferred()]
-  const hook: Hook = async (moment) => {
-    if (moment !== at) return
-    reached.resolve()
-    await goOn.promise
-  }
-  return { hook, reached: reached.promise, goOn: goOn.resolve }
-}
 
 const pausedWorld = (at: Moment) => {
   const pause = pausing(at)
   return { ...pause, ...createWorld({ transactions: withHooks(pause.hook) }) }
 }
-
-const undo = async (): Promise<never> => {
-  throw new Error('undo')
-}
-
-const fine = async (): Promise<void> => undefined
-
-/** Long enough for whatever would be sent at once. */
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 describe('a publish beside a savepoint that is on its way', () => {
   for (const at of ['begin', 'begun'] as const) {
@@ -272,114 +222,6 @@ describe('a publish beside a savepoint that ends', () => {
     })
     expect(database.rows).toHaveLength(1)
     expect([intake.types, intake.expected]).toEqual([[], 1])
-  })
-})
-
-describe('a hook of the library', () => {
-  for (const at of MOMENTS) {
-    it(`publishes without waiting for the savepoint that waits for it (${at})`, async () => {
-      for (const end of [undo, fine]) {
-        let handle: FakeTx | undefined
-        const hook: Hook = async (moment) => {
-          if (moment === at) await world.outbox.publish(handle as FakeTx, event('hook'))
-        }
-        const world = createWorld({ transactions: withHooks(hook) })
-        const { outbox, database, intake } = world
-        await outbox.transaction(async (tx) => {
-          handle = tx
-          await outbox.transaction(end).catch(() => undefined)
-        })
-        const isOutside = at === 'begin' || at === 'ended'
-        expect(database.rows).toHaveLength(end === fine || isOutside ? 1 : 0)
-        // Of one that was undone nobody knows; no claim keeps the poller away.
-        expect(intake.types).toEqual(end === fine ? ['hook'] : [])
-        expect(intake.expected).toBe(end === fine ? 0 : 1)
-        expect(database.inserts[0]?.deliveries.map(({ token }) => token)).toEqual([null])
-      }
-    })
-  }
-
-  it('publishes without waiting for it in a transaction of another outbox as well', async () => {
-    const other = createWorld()
-    const hook: Hook = (moment) =>
-      moment === 'begin' &&
-      other.outbox.transaction(() => world.outbox.publish(handle as FakeTx, event('hook')))
-    let handle: FakeTx | undefined
-    const world = createWorld({ transactions: withHooks(hook) })
-    await world.outbox.transaction(async (tx) => {
-      handle = tx
-      await world.outbox.transaction(fine)
-    })
-    expect(world.intake.types).toEqual(['hook'])
-  })
-
-  it('lets nobody else pass', async () => {
-    const pause = pausing('begin')
-    const hook: Hook = async (moment) => {
-      if (moment === 'begin') await world.outbox.publish(event('hook'))
-      await pause.hook(moment)
-    }
-    const world = createWorld({ transactions: withHooks(hook) })
-    const { outbox, database } = world
-    await outbox.transaction(async (tx) => {
-      const nested = outbox.transaction(fine)
-      await pause.reached
-      const beside = outbox.publish(tx, event('beside'))
-      await turn()
-      expect(database.log).toEqual(['insert hook'])
-      pause.goOn()
-      await Promise.all([beside, nested])
-    })
-    expect(database.log).toEqual(['insert hook', 'savepoint', 'insert beside', 'release', 'commit'])
-  })
-
-  it('nests nothing, and ends nothing, that would wait for it', async () => {
-    for (const at of MOMENTS) {
-      const waiting: Promise<unknown>[] = []
-      const hook: Hook = async (moment) => {
-        if (moment !== at) return
-        waiting.push(beside())
-        const conflict = { code: 'POSTHASTE_CONFLICT' }
-        await expect(world.outbox.transaction(fine)).rejects.toMatchObject(conflict)
-        await expect(transaction.commit()).rejects.toMatchObject(conflict)
-        await expect(transaction.rollback()).rejects.toMatchObject(conflict)
-      }
-      const world = createWorld({ transactions: withHooks(hook) })
-      const transaction = await world.outbox.begin()
-      const called = deferred()
-      // Called by somebody who is not the hook.
-      const beside = () => {
-        called.resolve()
-        return published
-      }
-      const published = called.promise.then(() => transaction.publish(event('beside')))
-      await transaction.run(() => world.outbox.transaction(fine))
-      await Promise.all(waiting)
-      await transaction.commit()
-      expect(world.intake.types).toEqual(['beside'])
-    }
-  })
-
-  it('that does not wait for its publish spoils the transaction when the nested one is undone', async () => {
-    for (const end of [undo, fine]) {
-      const gate = deferred()
-      const hook: Hook = (moment) => {
-        if (moment === 'begin') void world.outbox.publish(event('torn'))
-      }
-      const world = createWorld({ transactions: withHooks(hook) })
-      const { outbox, database } = world
-      database.gate = gate.promise
-      const run = outbox.transaction(async () => {
-        const nested = outbox.transaction(async () => {
-          gate.resolve()
-          await end()
-        })
-        await nested.catch(() => undefined)
-      })
-      if (end === fine) await run
-      else await expect(run).rejects.toMatchObject({ code: 'POSTHASTE_CONFLICT' })
-      expect(database.rows).toHaveLength(end === fine ? 1 : 0)
-    }
   })
 })
 
