@@ -13,12 +13,18 @@ export const partsOf = (hunter: Hunter): readonly [file: string, title?: string]
 
 export const needsServers = (hunter: Hunter): boolean => DATABASES.test(hunter)
 
+/** As in vitest.config.ts. What needs no server is in one of two: some files share a process. */
+const projectsOf = (hunter: Hunter, file: string): readonly string[] => {
+  if (needsServers(hunter)) return ['databases']
+  return file.startsWith('src/') ? ['unit'] : ['embedded', 'journeys']
+}
+
 /** What Node runs. The first failure is enough. */
 export const commandOf = (hunter: Hunter): readonly string[] => {
   if (hunter === 'simulator')
     return ['--import', 'tsx', 'simulator/main.ts', '--first', '--seeds', String(SEEDS)]
   const [file, title] = partsOf(hunter)
-  const project = needsServers(hunter) ? 'databases' : file.startsWith('src/') ? 'unit' : 'embedded'
   const only = title === undefined ? [] : ['--testNamePattern', title]
-  return ['node_modules/vitest/vitest.mjs', 'run', file, '--project', project, '--bail', '1', ...only]
+  const projects = projectsOf(hunter, file).flatMap((name) => ['--project', name])
+  return ['node_modules/vitest/vitest.mjs', 'run', file, ...projects, '--bail', '1', ...only]
 }
