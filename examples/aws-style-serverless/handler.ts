@@ -15,7 +15,8 @@ const pool = new pg.Pool({
 })
 
 // Never started: between two requests the platform may freeze this process, and nothing in it may count on running.
-const outbox = createOutbox({ store: postgresStore({ pool }) })
+// The schema is its own, so that other examples on this database do not deliver its events.
+const outbox = createOutbox({ store: postgresStore({ pool, schema: 'serverless_outbox' }) })
 
 outbox.on(orderPlaced, async ({ payload }) => {
   console.log(`Mail: your ${payload.item} is on its way`)

@@ -9,7 +9,8 @@ export const orderPlaced = defineEvent('order.placed', {
 })
 
 export const outbox = createOutbox({
-  store: postgresStore({ pool }),
+  // Its own, so that other examples on this database do not deliver its events.
+  store: postgresStore({ pool, schema: 'fastify_outbox' }),
   transactions: drizzleTransactions(db),
   migrate: true,
 })

@@ -16,7 +16,8 @@ export const pool = new pg.Pool({
 })
 
 export const outbox = createOutbox({
-  store: postgresStore({ pool }),
+  // Its own, so that other examples on this database do not deliver its events.
+  store: postgresStore({ pool, schema: 'pipeline_outbox' }),
   migrate: true,
   destinations: {
     kafka: { to: kafkaPublisher({ brokers, ...access }), events: ['order.*'], topic },

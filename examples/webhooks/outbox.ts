@@ -8,7 +8,8 @@ const orderPlaced = defineEvent('order.placed', {
 })
 
 export const outbox = createOutbox({
-  store: postgresStore({ pool }),
+  // Its own, so that other examples on this database do not deliver its events.
+  store: postgresStore({ pool, schema: 'webhooks_outbox' }),
   migrate: true,
   destinations: {
     customers: {

@@ -3,12 +3,20 @@ import { REPOSITORY, repositoryWith } from './rules/fixture.ts'
 import {
   checkDocLinks,
   checkErrorCodes,
+  checkExampleSchemas,
   checkFileSizes,
   checkSkippedTests,
   checkUnfinished,
 } from './rules/repository-rules.ts'
 
-const rules = { checkFileSizes, checkDocLinks, checkUnfinished, checkSkippedTests, checkErrorCodes }
+const rules = {
+  checkFileSizes,
+  checkDocLinks,
+  checkUnfinished,
+  checkSkippedTests,
+  checkErrorCodes,
+  checkExampleSchemas,
+}
 
 describe.each(Object.entries(rules))('%s', (_name, rule) => {
   it('is kept by this repository', () => {
@@ -88,6 +96,20 @@ describe('half-done work', () => {
       'test/b.test.ts': `it('can skip( and be the only one', () => { list.skip(1) })`,
     })
     expect(checkSkippedTests(root)).toEqual([`src/a.test.ts:2 uses .${how}: every test must run`])
+  })
+})
+
+describe('examples on PostgreSQL', () => {
+  it('have a schema of their own each', () => {
+    const root = repositoryWith({
+      'examples/a/outbox.ts': `postgresStore({ pool, schema: 'a_outbox' })`,
+      'examples/b/outbox.ts': `postgresStore({ pool, schema: 'a_outbox' })`,
+      'examples/c/outbox.ts': 'postgresStore({ pool })',
+    })
+    expect(checkExampleSchemas(root)).toEqual([
+      'examples/b/outbox.ts has the schema of examples/a/outbox.ts; name one of its own',
+      'examples/c/outbox.ts keeps its outbox in the default schema; name one of its own',
+    ])
   })
 })
 

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { MUTANTS } from '../../mutants/catalogue/index.ts'
-import { partsOf } from '../../mutants/hunters.ts'
+import { commandOf, partsOf } from '../../mutants/hunters.ts'
 import { mutate } from '../../mutants/mutant.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -22,5 +22,15 @@ describe('the catalogue of mutants', () => {
     expect(hunters.length).toBeGreaterThan(0)
     for (const hunter of hunters)
       expect(hunter === 'simulator' || existsSync(join(ROOT, partsOf(hunter)[0])), hunter).toBe(true)
+  })
+
+  it.each([
+    ['src/core/flow/queues.test.ts', ['unit']],
+    ['test/journeys/failures.test.ts', ['embedded', 'journeys']],
+    ['test/journeys/processes.test.ts', ['embedded', 'journeys']],
+    ['test/stores/postgres.test.ts', ['databases']],
+  ] as const)('looks for %s in the projects that may hold it', (hunter, projects) => {
+    const command = commandOf(hunter)
+    expect(command.filter((_, index) => command[index - 1] === '--project')).toEqual(projects)
   })
 })

@@ -9,7 +9,8 @@ export const orderPlaced = defineEvent('order.placed', {
 })
 
 export const outbox = createOutbox({
-  store: postgresStore({ connectionString }),
+  // Its own, so that other examples on this database do not deliver its events.
+  store: postgresStore({ connectionString, schema: 'express_outbox' }),
   transactions: prismaTransactions(prisma),
   migrate: true,
 })

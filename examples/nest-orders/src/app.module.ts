@@ -13,7 +13,8 @@ import { OrdersService } from './orders.service'
     OutboxModule.forRootAsync({
       imports: [DatabaseModule],
       inject: [Pool],
-      useFactory: (pool: Pool) => ({ store: postgresStore({ pool }), migrate: true }),
+      // The schema is its own, so that other examples on this database do not deliver its events.
+      useFactory: (pool: Pool) => ({ store: postgresStore({ pool, schema: 'nest_outbox' }), migrate: true }),
     }),
   ],
   controllers: [OrdersController],

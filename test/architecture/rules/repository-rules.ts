@@ -81,6 +81,22 @@ export const checkSkippedTests = (root: string): Violation[] =>
     },
   )
 
+const STORE_CALL = /postgresStore\((?:\{([^}]*)\})?/g
+
+/** Two examples on one database must not deliver each other's events. */
+export const checkExampleSchemas = (root: string): Violation[] => {
+  const owners = new Map<string, string>()
+  return listFiles(root, 'examples', isTypeScript).flatMap((path) =>
+    [...readText(root, path).matchAll(STORE_CALL)].flatMap(([, options = '']) => {
+      const schema = /schema: '([^']+)'/.exec(options)?.[1]
+      if (schema === undefined) return [`${path} keeps its outbox in the default schema; name one of its own`]
+      const owner = owners.get(schema)
+      owners.set(schema, path)
+      return owner === undefined ? [] : [`${path} has the schema of ${owner}; name one of its own`]
+    }),
+  )
+}
+
 const ERRORS = 'src/core/errors.ts'
 const ERRORS_DOC = 'docs/errors.md'
 const CODE = /\bPOSTHASTE_[A-Z_]*[A-Z]\b/g
