@@ -270,7 +270,7 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     const { code, stderr } = await folder.run(['status'])
     expect(code).toBe(3)
     expect(stderr).toMatch(
-      /config\.mjs could not be loaded: postgres:\/\/ada:\*\*\*@h\/db is bad \(\S+\/more\.mjs, line 2\)\n/,
+      /config\.mjs could not be loaded: postgres:\/\/ada:\*\*\*@h\/db is bad \(\S+\/more\.mjs, line 2\) \[POSTHASTE_INVALID_CONFIG\]\n/,
     )
     folder.write(
       'more.mjs',
@@ -287,11 +287,13 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
   it('says where a mistake in the syntax is', async () => {
     const folder = withFile('posthaste.config.mjs', "import './more.mjs'\nexport default {")
     const own = await folder.run(['status'])
-    expect(own.stderr).toMatch(/config\.mjs could not be loaded: Unexpected end of input \(line 2\)\n/)
+    expect(own.stderr).toMatch(
+      /config\.mjs could not be loaded: Unexpected end of input \(line 2\) \[POSTHASTE_INVALID_CONFIG\]\n/,
+    )
     folder.write('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
     folder.write('more.mjs', 'export const here = 1')
     folder.write('posthaste.config.mjs', "import { there } from './more.mjs'\nexport default { there }")
-    expect((await folder.run(['status'])).stderr).toMatch(/named 'there'\n/)
+    expect((await folder.run(['status'])).stderr).toMatch(/named 'there' \[POSTHASTE_INVALID_CONFIG\]\n/)
     folder.write('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
     folder.write('more.mjs', 'export {')
     expect((await folder.run(['status'])).stderr).toContain('(in a file that it imports)')
