@@ -67,6 +67,6 @@ export const settingsReference = (): string =>
         destination: '`outbox`, `outbox.destinations.NAME`',
         worker: '`worker`',
       }
-      return `| \`${fullName(setting)}\` | ${place[setting.scope]} | ${KINDS[setting.kind]} | \`${variablesOf(setting)[0]}\` |`
+      return `| \`${fullName(setting)}\` | ${place[setting.scope]} | ${[KINDS[setting.kind], ...Object.keys(setting.words ?? {})].join(', or ')} | \`${variablesOf(setting)[0]}\` |`
     }),
   ].join('\n')

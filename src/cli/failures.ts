@@ -44,6 +44,10 @@ const causeOf = (error: unknown): string => {
   return text === '' || known.includes(text) || known.includes(maskSecrets(text)) ? '' : ` (${text})`
 }
 
+/** For people: the code is what docs/errors.md and a search find. Others than ours say nothing there. */
+export const failureText = ({ message, code }: Pick<Failure, 'message' | 'code'>): string =>
+  code.startsWith('POSTHASTE_') ? `${message} [${code}]` : message
+
 export const describeFailure = (error: unknown): Failure => {
   if (error instanceof UsageError) {
     const hint =

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { COMMANDS } from './commands/index.ts'
 import { EXIT } from './exit-codes.ts'
-import { describeFailure } from './failures.ts'
+import { describeFailure, failureText } from './failures.ts'
 import { commandHelp, overview } from './help.ts'
 import { checkOperands, findCommand, type Parsed, parse, unknownCommand } from './parse.ts'
 import { Session, type Streams } from './session.ts'
@@ -37,9 +37,10 @@ const tell = (help: string, isJson: boolean): void =>
   void stdout.write(isJson ? `${jsonText({ ok: true, text: help.trimEnd() })}\n` : help)
 
 const fail = (error: unknown, isJson: boolean): number => {
-  const { exitCode, code, message, hint, told } = describeFailure(error)
+  const failure = describeFailure(error)
+  const { exitCode, code, message, hint, told } = failure
   const colour = painter(wantsColour(stderr, process.env, process.argv.includes('--no-color')))
-  stderr.write(`${colour('red', 'posthaste:')} ${message}\n`)
+  stderr.write(`${colour('red', 'posthaste:')} ${isJson ? message : failureText(failure)}\n`)
   if (hint !== null) stderr.write(`${colour('dim', hint)}\n`)
   if (isJson) stdout.write(`${jsonText({ ok: false, ...told, error: { code, message, exitCode } })}\n`)
   return exitCode

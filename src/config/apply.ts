@@ -38,9 +38,11 @@ export const settingsFrom = (said: readonly Said[]): SettingsFromOutside => {
   } as SettingsFromOutside
 }
 
+const parentOf = (key: string | undefined): string | undefined => key?.slice(0, key.lastIndexOf('.'))
+
 const requireDestinations = (host: OutboxHost, said: readonly Said[], name: string): void => {
   const declared = host.declared().map((destination) => destination.name)
-  for (const { destination, origin, setting } of said) {
+  for (const { destination, origin, setting, key: written } of said) {
     const named = destination === null ? [] : [destination]
     const served =
       setting.name === 'serve' ? (said.find((one) => one.setting === setting)?.value as string[]) : []
@@ -51,7 +53,7 @@ const requireDestinations = (host: OutboxHost, said: readonly Said[], name: stri
       // A name that somebody typed just now is not there; in a file it is a configuration that cannot work.
       if (origin.where === '--destinations')
         throw new OutboxError(ERROR_CODES.unknownDestination, text, { destination: one })
-      const key = destination === null ? 'serve' : `destinations.${one}`
+      const key = destination === null ? (written ?? 'serve') : (parentOf(written) ?? `destinations.${one}`)
       throw new ConfigError(`${key}: ${text} (${origin.where})`, { key, value: one })
     }
   }
@@ -67,8 +69,10 @@ const blame = (error: unknown, said: readonly Said[]): unknown => {
   const guilty =
     said.find((one) => keyOf(one) === option) ?? said.find(({ setting }) => setting.name === last)
   if (guilty === undefined) return error
-  return new ConfigError(`${message} (${guilty.origin.where})`, {
-    key: keyOf(guilty),
+  const key = guilty.key ?? keyOf(guilty)
+  const about = message?.startsWith(`${option} `) ? `${key}${message.slice(option.length)}` : message
+  return new ConfigError(`${about} (${guilty.origin.where})`, {
+    key,
     value: guilty.value,
     cause: error,
   })

@@ -24,14 +24,14 @@ export interface DestinationConfig {
 }
 
 export interface RetryConfig {
-  readonly maxAttempts?: number
+  readonly maxAttempts?: number | 'never' | 'Infinity'
   readonly baseMs?: number | Duration
   readonly base?: Duration
   readonly maxMs?: number | Duration
   readonly max?: Duration
   readonly multiplier?: number
-  /** 0 to 1; 0.25 is ±25 %. */
-  readonly jitter?: number
+  /** 0 to 1; 0.25 is ±25 %. `half` is 0.5, `none` is 0. */
+  readonly jitter?: number | 'half' | 'none'
 }
 
 /**

@@ -237,7 +237,11 @@ const loadOutbox = async (
   const settings = Object.fromEntries(
     Object.entries(section).filter(([key]) => !(PLACE_KEYS as readonly string[]).includes(key)),
   )
-  const own = saidInFile(`outboxes.${name}`, translateOutbox(settings, around.where), around.where)
+  const own = saidInFile(
+    `outboxes.${name}`,
+    translateOutbox(settings, `outboxes.${name}`, around.where),
+    around.where,
+  )
   const said = lastWords([common, own, ...onTop]).filter(({ setting }) => setting.scope !== 'worker')
   const under = around.options.under?.(host.given, { name, worker: around.worker }) ?? {}
   const configure = (extra: SettingsFromOutside): void =>
@@ -277,7 +281,12 @@ const checkBounds = (settings: readonly ResolvedSetting[]): WorkerSettings => {
     const [low, high] = bounds[key] ?? [0, 0]
     if (!(key in bounds) || value === null) continue
     if (!Number.isInteger(value) || Number(value) < low || Number(value) > high)
-      refuseValue(key, value, `a whole number from ${low} to ${high}`, origin.where)
+      refuseValue(
+        origin.kind === 'file' ? `worker.${key}` : key,
+        value,
+        `a whole number from ${low} to ${high}`,
+        origin.where,
+      )
   }
   return Object.fromEntries(settings.map(({ key, value }) => [key, value])) as unknown as WorkerSettings
 }
@@ -328,7 +337,7 @@ export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfi
   if (!isSection(section)) return refuseValue('outbox', section, 'a section with settings', where)
   const workerSection = root.worker ?? {}
   if (!isSection(workerSection)) return refuseValue('worker', workerSection, 'a section with settings', where)
-  const common = saidInFile('outbox', translateOutbox(section, where), where)
+  const common = saidInFile('outbox', translateOutbox(section, 'outbox', where), where)
   const onTop = [
     saidInEnvironment(environment),
     [...(options.set ?? []).map(saidByFlag), ...(options.said ?? [])],

@@ -19,15 +19,19 @@ export const readValue = (
   where: string,
   isText: boolean,
 ): unknown => {
-  if (setting.never === true && (value === null || value === 'never')) return null
+  const { words = {} } = setting
+  if (typeof value === 'string' && Object.hasOwn(words, value.trim())) return words[value.trim()]
+  // In a file it can be said outright.
+  if (value === null && Object.values(words).includes(null)) return null
+  const orWord = ['', ...Object.keys(words)].join(' or ')
   switch (setting.kind) {
     case 'ms':
-      return readDuration(key, value, where, 1, isText)
+      return readDuration(key, value, where, 1, isText, orWord)
     case 'hours':
-      return readDuration(key, value, where, HOUR_MS, isText)
+      return readDuration(key, value, where, HOUR_MS, isText, orWord)
     case 'whole':
     case 'number':
-      return readNumber(key, value, where, isText)
+      return readNumber(key, value, where, isText, orWord)
     case 'boolean':
       if (typeof value === 'boolean') return value
       if (isText && (value === 'true' || value === '1')) return true
@@ -43,10 +47,10 @@ export const readValue = (
   }
 }
 
-const readNumber = (key: string, value: unknown, where: string, isText: boolean): number => {
+const readNumber = (key: string, value: unknown, where: string, isText: boolean, orWord: string): number => {
   if (typeof value === 'number') return value
   if (isText && typeof value === 'string' && NUMBER.test(value.trim())) return Number(value)
-  return refuseValue(key, value, 'a number', where)
+  return refuseValue(key, value, `a number${orWord}`, where)
 }
 
 const readDuration = (
@@ -55,12 +59,14 @@ const readDuration = (
   where: string,
   unitMs: number,
   isText: boolean,
+  orWord: string,
 ): number => {
   const named = /(?:Ms|Hours|_MS|_HOURS)$/.test(key)
   if (named && typeof value === 'number') return value
   if (named && isText && typeof value === 'string' && NUMBER.test(value.trim())) return Number(value)
   const ms = typeof value === 'string' ? parseDuration(value) : value === 0 ? 0 : null
-  if (ms === null) return refuseValue(key, value, 'a duration such as 500ms, 5s, 10m, 168h or 7d', where)
+  if (ms === null)
+    return refuseValue(key, value, `a duration such as 500ms, 5s, 10m, 168h or 7d${orWord}`, where)
   if (ms % unitMs !== 0) return refuseValue(key, value, 'whole hours', where)
   return ms / unitMs
 }

@@ -29,31 +29,33 @@ const seconds = (key: string, value: unknown, where: string): unknown => {
 /** The shortest pause there is stands for "no pause": a poller that never waits would burn a core. */
 const NO_PAUSE_MS = 10
 
-const rename = (section: Section, from: string, to: string): Section => {
+const rename = (section: Section, from: string, to: string, at: string): Section => {
   if (!(from in section)) return section
   const { [from]: value, ...rest } = section
   if (to in rest)
-    throw new ConfigError(`${from} and ${to} are the same setting; keep one of them`, { key: from })
+    throw new ConfigError(`${at}.${from} and ${at}.${to} are the same setting; keep one of them`, {
+      key: `${at}.${from}`,
+    })
   return { ...rest, [to]: value }
 }
 
-const withRetry = (given: Section, where: string): Section => {
+const withRetry = (given: Section, at: string, where: string): Section => {
   let retry = camelKeys(given)
   for (const [from, to] of [
     ['baseDelaySeconds', 'base'],
     ['maxBackoffSeconds', 'max'],
   ] as const) {
     if (from in retry)
-      retry = rename({ ...retry, [from]: seconds(`retry.${from}`, retry[from], where) }, from, to)
+      retry = rename({ ...retry, [from]: seconds(`${at}.${from}`, retry[from], where) }, from, to, at)
   }
-  retry = rename(retry, 'backoffMultiplier', 'multiplier')
+  retry = rename(retry, 'backoffMultiplier', 'multiplier', at)
   const { jitter, jitterFactor, ...rest } = retry
   if (jitter === false) return { ...rest, jitter: 0 }
   if (jitterFactor !== undefined) return { ...rest, jitter: jitterFactor }
   return jitter === undefined || jitter === true ? rest : { ...rest, jitter }
 }
 
-const withCleanup = (outbox: Section, given: Section, where: string): Section => {
+const withCleanup = (outbox: Section, given: Section, at: string, where: string): Section => {
   const known = new Map([
     ['publishedRetentionHours', 'retentionDoneHours'],
     ['abandonedRetentionHours', 'retentionDeadHours'],
@@ -61,12 +63,13 @@ const withCleanup = (outbox: Section, given: Section, where: string): Section =>
   let all = outbox
   for (const [key, value] of Object.entries(camelKeys(given))) {
     const to = known.get(key)
-    if (to !== undefined) all = rename({ ...all, [key]: value }, key, to)
+    if (to !== undefined) all = rename({ ...all, [key]: value }, key, to, at)
     else if (key === 'cleanupIntervalTicks') all = { ...all, cleanupIntervalTicks: value }
     else
-      throw new ConfigError(unknownKey(`cleanup.${key}`, [...known.keys(), 'cleanupIntervalTicks'], where), {
-        key,
-      })
+      throw new ConfigError(
+        unknownKey(`${at}.cleanup.${key}`, [...known.keys(), 'cleanupIntervalTicks'], where),
+        { key: `${at}.cleanup.${key}` },
+      )
   }
   return all
 }
@@ -80,27 +83,30 @@ const tickMs = (outbox: Section): number => {
 }
 
 /** A section of settings in our own names. */
-export const translateOutbox = (given: Section, where: string): Section => {
+export const translateOutbox = (given: Section, at: string, where: string): Section => {
   const { cleanup, retry, ...rest } = camelKeys(given)
-  let outbox: Section = isSection(cleanup) ? withCleanup(rest, cleanup, where) : rest
-  if (isSection(retry)) outbox = { ...outbox, retry: withRetry(retry, where) }
-  else if (retry !== undefined) refuseValue('retry', retry, 'a section with maxAttempts, base, max …', where)
-  if (cleanup !== undefined && !isSection(cleanup)) refuseValue('cleanup', cleanup, 'a section', where)
+  let outbox: Section = isSection(cleanup) ? withCleanup(rest, cleanup, at, where) : rest
+  if (isSection(retry)) outbox = { ...outbox, retry: withRetry(retry, `${at}.retry`, where) }
+  else if (retry !== undefined)
+    refuseValue(`${at}.retry`, retry, 'a section with maxAttempts, base, max …', where)
+  if (cleanup !== undefined && !isSection(cleanup)) refuseValue(`${at}.cleanup`, cleanup, 'a section', where)
   const { cleanupIntervalTicks } = outbox
   if (cleanupIntervalTicks !== undefined) {
     if (typeof cleanupIntervalTicks !== 'number')
-      refuseValue('cleanup.cleanupIntervalTicks', cleanupIntervalTicks, 'a number of ticks', where)
+      refuseValue(`${at}.cleanup.cleanupIntervalTicks`, cleanupIntervalTicks, 'a number of ticks', where)
     const ms = Math.min(Number(cleanupIntervalTicks) * tickMs(outbox), 7 * 24 * 3_600_000)
     const { cleanupIntervalTicks: _, ...others } = outbox
     outbox = { ...others, cleanupIntervalMs: ms }
   }
   if ('tickInterval' in outbox) {
     const value =
-      outbox.tickInterval === 0 ? `${NO_PAUSE_MS}ms` : seconds('tickInterval', outbox.tickInterval, where)
-    outbox = rename({ ...outbox, tickInterval: value }, 'tickInterval', 'pollInterval')
+      outbox.tickInterval === 0
+        ? `${NO_PAUSE_MS}ms`
+        : seconds(`${at}.tickInterval`, outbox.tickInterval, where)
+    outbox = rename({ ...outbox, tickInterval: value }, 'tickInterval', 'pollInterval', at)
   }
-  outbox = rename(outbox, 'messagesPerTick', 'pollBatchSize')
-  return rename(outbox, 'broker', 'serve')
+  outbox = rename(outbox, 'messagesPerTick', 'pollBatchSize', at)
+  return rename(outbox, 'broker', 'serve', at)
 }
 
 const SUBSCRIPTIONS = ['stream', 'event_store', 'eventStore']

@@ -13,8 +13,8 @@ export interface Setting {
   readonly name: string
   readonly kind: SettingKind
   readonly scope: SettingScope
-  /** The word `never` stands for null. */
-  readonly never?: true
+  /** Words that may stand for a value, the same in a file, a variable and a flag. */
+  readonly words?: Readonly<Record<string, unknown>>
 }
 
 const of = (scope: SettingScope, kind: SettingKind, ...names: readonly string[]): readonly Setting[] =>
@@ -29,7 +29,7 @@ export const SETTINGS: readonly Setting[] = [
   ...of('outbox', 'whole', 'coldQueueCapacity', 'historyLimit'),
   ...of('outbox', 'ms', 'hardDeadlineMs', 'drainMs', 'pendingIntervalMs'),
   ...of('outbox', 'hours', 'retentionDoneHours'),
-  { name: 'retentionDeadHours', kind: 'hours', scope: 'outbox', never: true },
+  { name: 'retentionDeadHours', kind: 'hours', scope: 'outbox', words: { never: null } },
   ...of('outbox', 'hours', 'retentionDedupHours'),
   ...of('outbox', 'ms', 'cleanupIntervalMs'),
   ...of('outbox', 'whole', 'cleanupBatchSize'),
@@ -38,9 +38,15 @@ export const SETTINGS: readonly Setting[] = [
   ...of('destination', 'whole', 'concurrency', 'batchSize'),
   ...of('destination', 'number', 'ratePerSecond'),
   ...of('destination', 'ms', 'timeoutMs'),
-  ...of('retry', 'whole', 'maxAttempts'),
+  {
+    name: 'maxAttempts',
+    kind: 'whole',
+    scope: 'retry',
+    words: { never: Number.POSITIVE_INFINITY, Infinity: Number.POSITIVE_INFINITY },
+  },
   ...of('retry', 'ms', 'baseMs', 'maxMs'),
-  ...of('retry', 'number', 'multiplier', 'jitter'),
+  ...of('retry', 'number', 'multiplier'),
+  { name: 'jitter', kind: 'number', scope: 'retry', words: { half: 'half', none: 'none' } },
   ...of('worker', 'whole', 'workers', 'healthPort'),
   ...of('worker', 'text', 'healthHost'),
   ...of('worker', 'level', 'logLevel'),

@@ -20,6 +20,8 @@ export interface Said {
   readonly destination: string | null
   readonly value: unknown
   readonly origin: Origin
+  /** Of a file, the whole key: `outboxes.shop.retry.maxAttempts`. */
+  readonly key?: string
 }
 
 /** `pollIntervalMs`, `retry.maxAttempts`, `concurrency`, `destinations.mailer.concurrency` */
@@ -58,7 +60,8 @@ const readSection = (
     }
     requireOne(names.get(setting), name, origin.where)
     names.set(setting, name)
-    return [{ setting, destination, value: readValue(setting, name, value, origin.where, false), origin }]
+    const read = readValue(setting, name, value, origin.where, false)
+    return [{ setting, destination, value: read, origin, key: name }]
   })
 }
 

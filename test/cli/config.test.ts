@@ -97,6 +97,40 @@ export default defineConfig({ outboxes: { shop: () => outbox }, outbox: { pollIn
     expect(settingOf(flag, 'pollIntervalMs')).toEqual([900, 'flag'])
   })
 
+  it('may say in words what has no number, the same in every place', async () => {
+    const folder = withFile(
+      'posthaste.config.json',
+      JSON.stringify({
+        outboxes: { shop: { module: './shop.mjs' } },
+        outbox: { retry: { jitter: 'none', maxAttempts: 'never' }, retentionDead: 'never' },
+      }),
+    )
+    const words = async (args: readonly string[], env: Record<string, string> = {}) => {
+      const ended = await folder.run(['config', '--json', ...args], { env })
+      expect(ended.stderr).toBe('')
+      return ['retry.jitter', 'retry.maxAttempts', 'retentionDeadHours'].map((key) => settingOf(ended, key))
+    }
+    const all = (from: string, jitter: string) => [
+      [jitter, from],
+      ['Infinity', from],
+      [null, from],
+    ]
+    expect(await words([])).toEqual(all('file', 'none'))
+    const env = {
+      POSTHASTE_RETRY_JITTER: 'half',
+      POSTHASTE_RETRY_MAX_ATTEMPTS: 'Infinity',
+      POSTHASTE_RETENTION_DEAD: 'never',
+    }
+    expect(await words([], env)).toEqual(all('environment', 'half'))
+    const set = ['retry.jitter=none', 'retry.maxAttempts=never', 'retentionDead=never']
+    expect(
+      await words(
+        set.map((one) => `--set=${one}`),
+        env,
+      ),
+    ).toEqual(all('flag', 'none'))
+  })
+
   it('is won by the later place, also where an earlier one names the destination', async () => {
     const folder = withFile(
       'posthaste.config.json',
@@ -219,15 +253,31 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     [{ outboxes, outbox: { pollInterval: 'soon' } }, 'outbox.pollInterval must be a duration such as'],
     [
       { outboxes, outbox: { pollIntervalMs: 1 } },
-      'pollIntervalMs must be a whole number from 10 to 3600000, not 1',
+      'posthaste: outbox.pollIntervalMs must be a whole number from 10 to 3600000, not 1',
+    ],
+    [
+      { outboxes: { shop: { module: './shop.mjs', retry: { maxAttempts: 0 } } } },
+      'posthaste: outboxes.shop.retry.maxAttempts must be a whole number of 1 or more, or Infinity, not 0',
+    ],
+    [
+      { outboxes, outbox: { concurrency: 0 } },
+      'posthaste: outbox.concurrency must be a whole number from 1 to',
+    ],
+    [
+      { outboxes, outbox: { retry: { jitter: 'some' } } },
+      'outbox.retry.jitter must be a number or half or none, not the string "some"',
+    ],
+    [
+      { outboxes, outbox: { cleanup: { cleanup_interval_ticks: 'x' } } },
+      'outbox.cleanup.cleanupIntervalTicks must be a number of ticks',
     ],
     [
       { outboxes, outbox: { destinations: { post: { concurrency: 2 } } } },
-      'outbox "shop" has no destination "post"',
+      'posthaste: outbox.destinations.post: outbox "shop" has no destination "post"',
     ],
     [
       { outboxes, outbox: { serve: 'post' } },
-      'outbox "shop" has no destination "post"; there are: mailer, audit',
+      'posthaste: outbox.serve: outbox "shop" has no destination "post"; there are: mailer, audit',
     ],
     [
       { outboxes, outbox: { pollInterval: '5s', pollIntervalMs: 1_000 } },
@@ -248,7 +298,10 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     [{ outboxes: { shop: { url: 'ada:secret@h' } } }, 'outboxes.shop.url ('],
     [{ outboxes: { shop: { url: 'mysql://ada:s3/cret@h:1/x' } } }, 'posthaste.config.json) cannot be parsed'],
     [{ outboxes: { shop: { url: 'postgres://ada@h:port/x' } } }, 'posthaste.config.json) cannot be parsed'],
-    [{ outboxes, worker: { workers: 0 } }, 'workers must be a whole number from 1 to 100, not 0'],
+    [
+      { outboxes, worker: { workers: 0 } },
+      'posthaste: worker.workers must be a whole number from 1 to 100, not 0',
+    ],
   ])('%j is refused', async (config, message) => {
     const folder = withFile('posthaste.config.json', JSON.stringify(config))
     const { code, stderr, stdout } = await folder.run(['worker'])
@@ -270,7 +323,7 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
     const { code, stderr } = await folder.run(['status'])
     expect(code).toBe(3)
     expect(stderr).toMatch(
-      /config\.mjs could not be loaded: postgres:\/\/ada:\*\*\*@h\/db is bad \(\S+\/more\.mjs, line 2\)\n/,
+      /config\.mjs could not be loaded: postgres:\/\/ada:\*\*\*@h\/db is bad \(\S+\/more\.mjs, line 2\) \[POSTHASTE_INVALID_CONFIG\]\n/,
     )
     folder.write(
       'more.mjs',
@@ -287,11 +340,13 @@ describe('a wrong configuration', { timeout: 120_000 }, () => {
   it('says where a mistake in the syntax is', async () => {
     const folder = withFile('posthaste.config.mjs', "import './more.mjs'\nexport default {")
     const own = await folder.run(['status'])
-    expect(own.stderr).toMatch(/config\.mjs could not be loaded: Unexpected end of input \(line 2\)\n/)
+    expect(own.stderr).toMatch(
+      /config\.mjs could not be loaded: Unexpected end of input \(line 2\) \[POSTHASTE_INVALID_CONFIG\]\n/,
+    )
     folder.write('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
     folder.write('more.mjs', 'export const here = 1')
     folder.write('posthaste.config.mjs', "import { there } from './more.mjs'\nexport default { there }")
-    expect((await folder.run(['status'])).stderr).toMatch(/named 'there'\n/)
+    expect((await folder.run(['status'])).stderr).toMatch(/named 'there' \[POSTHASTE_INVALID_CONFIG\]\n/)
     folder.write('posthaste.config.mjs', "import './more.mjs'\nexport default {}")
     folder.write('more.mjs', 'export {')
     expect((await folder.run(['status'])).stderr).toContain('(in a file that it imports)')

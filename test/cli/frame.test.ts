@@ -52,9 +52,16 @@ describe('mistakes', { timeout: 120_000 }, () => {
       '--limit needs a value; one that begins with - is written --limit=-…',
     ],
     [['worker', '--workers', 'abc'], 2, '--workers must be a whole number from 1 to 100, not "abc"'],
+    [
+      ['worker', '--once', '--health-port', '8080'],
+      2,
+      '--once and --health-port exclude each other: one pass is over before anybody can ask\n',
+    ],
+    [['worker', '--limit', '1', '--health-port', '8080'], 2, '--once and --health-port exclude each other'],
     [['status', 'now'], 2, 'status does not know what to do with "now"'],
     [['status'], 3, 'there is no posthaste.config.ts'],
     [['status', '--config', 'nowhere.ts'], 3, 'there is no configuration file'],
+    [['status', '--config', 'nowhere.ts'], 3, ' [POSTHASTE_INVALID_CONFIG]\n'],
   ])('%j is refused', async (args, code, message) => {
     const ended = await createFolder().run([...args])
     expect({ code: ended.code, stdout: ended.stdout }).toEqual({ code, stdout: '' })
@@ -62,8 +69,10 @@ describe('mistakes', { timeout: 120_000 }, () => {
   })
 
   it('are told as JSON too', async () => {
-    const { code, json } = await createFolder().run(['status', '--json'])
+    const { code, json, stderr } = await createFolder().run(['status', '--json'])
     expect(code).toBe(3)
+    // Programs have it in the JSON.
+    expect(stderr).toBe(`posthaste: ${json.error.message}\n`)
     expect(json).toMatchObject({ ok: false, error: { code: 'POSTHASTE_INVALID_CONFIG', exitCode: 3 } })
   })
 })

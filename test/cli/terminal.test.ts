@@ -57,6 +57,15 @@ describe('in a terminal', { timeout: 240_000 }, () => {
       expect(output).toContain(word)
   })
 
+  it('status --watch leaves its last look on the screen when it ends by itself', async () => {
+    const shop = await createShopWithDead(3)
+    const watch = ['status', '--watch', '--interval', '100ms', '--times', '2']
+    const { code, output } = await inTerminal(shop.path, '', watch)
+    expect(code).toBe(0)
+    const left = output.split('\u001b[?25h\u001b[?1049l')[1]
+    for (const word of ['posthaste status', 'mailer', 'audit', '0.0/s']) expect(left).toContain(word)
+  })
+
   it('a bulk redrive shows a bar', async () => {
     const shop = await createShopWithDead(4)
     const redrive = ['dead', 'redrive', '--all', '--per-second', '2']

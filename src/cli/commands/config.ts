@@ -29,7 +29,13 @@ const databaseOf = ({ url, host }: LoadedOutbox): Meant | null => {
 
 const plain = ({ key, value, origin }: ResolvedSetting): Readonly<Record<string, unknown>> => ({
   key,
-  value: typeof value === 'string' ? maskSecrets(value) : (value ?? null),
+  // JSON has no word for it; null would be "none".
+  value:
+    value === Number.POSITIVE_INFINITY
+      ? 'Infinity'
+      : typeof value === 'string'
+        ? maskSecrets(value)
+        : (value ?? null),
   from: origin.kind,
   ...(origin.where === '' ? {} : { where: origin.where }),
 })

@@ -2,7 +2,7 @@ import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import type { Command } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
-import { describeFailure } from '../failures.ts'
+import { describeFailure, failureText } from '../failures.ts'
 import { durationFlag } from '../filters.ts'
 import { type DestinationOverview, destinationText, type OutboxOverview, takeOverview } from '../overview.ts'
 import type { Session } from '../session.ts'
@@ -133,7 +133,7 @@ const HOME = '\u001b[H'
 const CLEAR_LINE = '\u001b[K'
 const CLEAR_BELOW = '\u001b[J'
 
-/** Writes over the screen, and gives it back as it was. */
+/** Writes over the screen, and gives it back as it was; what is to stay is written there. */
 class Screen {
   readonly #session: Session
   readonly #isTerminal: boolean
@@ -157,10 +157,12 @@ class Screen {
     this.#session.streams.stdout.write(`${HOME}${visible.join('\r\n')}${CLEAR_LINE}${CLEAR_BELOW}`)
   }
 
-  close(): void {
+  /** @param lines what stays to be read */
+  close(lines: readonly string[]): void {
     if (!this.#isTerminal) return
     process.off('exit', this.#restore)
     this.#restore()
+    for (const line of lines) this.#session.say(line)
   }
 }
 
@@ -185,8 +187,9 @@ const lookAt = async (
     return { overview, lines, json: plain(overview), exitCode: EXIT.ok }
   } catch (error) {
     if (isOnly) throw error
-    const { code, message, exitCode } = describeFailure(error)
-    const line = `${session.paint('bold', clean(loaded.name))}: ${session.paint('red', message)}`
+    const failure = describeFailure(error)
+    const { code, message, exitCode } = failure
+    const line = `${session.paint('bold', clean(loaded.name))}: ${session.paint('red', failureText(failure))}`
     const json = { name: loaded.name, destinations: [], error: { code, message } }
     return { overview: null, lines: [line], json, exitCode }
   }
@@ -199,6 +202,7 @@ const watch = async (session: Session, everyMs: number, times: number) => {
   const screen = new Screen(session)
   let looks = 0
   let last: readonly Look[] = []
+  let left: readonly string[] = []
   try {
     while (!signal.aborted) {
       const now: Look[] = []
@@ -211,13 +215,18 @@ const watch = async (session: Session, everyMs: number, times: number) => {
       last = now
       const time = new Date().toISOString().slice(11, 19)
       const head = `${paint('bold', 'posthaste status')}  ${paint('dim', `${time} UTC, every ${formatDuration(everyMs)}, Ctrl-C ends`)}`
-      screen.show([head, ...now.flatMap(({ lines }) => ['', ...lines])])
+      const frame = [head, ...now.flatMap(({ lines }) => ['', ...lines])]
+      screen.show(frame)
       if (session.isJson) streams.stdout.write(`${jsonText({ outboxes: now.map(({ json }) => json) })}\n`)
-      if (looks >= times) break
+      if (looks >= times) {
+        // Nobody was there to end it, so nobody may have read it yet.
+        left = frame
+        break
+      }
       await wait(everyMs, signal)
     }
   } finally {
-    screen.close()
+    screen.close(left)
   }
   return { json: { looks, outboxes: last.map(({ json }) => json) } }
 }

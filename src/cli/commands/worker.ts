@@ -57,12 +57,10 @@ const unheardText = (destination: string): string =>
   `"${destination}" has neither a publisher nor a listener here`
 
 /** Served all the same, its deliveries would spend their attempts and die. */
-const unheard = (destination: string): OutboxError =>
-  new OutboxError(
-    ERROR_CODES.noListener,
-    `${unheardText(destination)}, so nothing can be delivered to it: ${listenText(destination)}`,
-    { destination },
-  )
+const unheard = (destination: string, first = ''): OutboxError =>
+  new OutboxError(ERROR_CODES.noListener, `${first}${unheardText(destination)}: ${listenText(destination)}`, {
+    destination,
+  })
 
 const requireWork = ({ enabled, file, outboxes }: LoadedConfig): void => {
   if (!enabled)
@@ -76,7 +74,7 @@ const requireWork = ({ enabled, file, outboxes }: LoadedConfig): void => {
   }
   if (outboxes.some(({ host }) => host.served().length > 0)) return
   const [first] = outboxes.flatMap(({ host }) => host.unheard())
-  if (first !== undefined) throw unheard(first)
+  if (first !== undefined) throw unheard(first, 'there is nothing to deliver to: ')
   throw new ConfigError(
     'there is nothing to deliver to: no outbox has a destination with a publisher or a listener. Destinations are code: ' +
       'export the outbox, with its listeners, from the configuration or from the file that "module" names',
@@ -249,6 +247,8 @@ export const worker: Command = {
     const limit = session.text('limit') === undefined ? null : session.whole('limit', 1, [1, 1_000_000])
     if (isOnce && session.text('workers') !== undefined)
       session.refuse('--once and --workers exclude each other')
+    if (isOnce && session.text('health-port') !== undefined)
+      session.refuse('--once and --health-port exclude each other: one pass is over before anybody can ask')
     checkFlags(session)
     const { signal } = session
     const metrics = new WorkerMetrics((indexOf(session) ?? 0) === 0)
