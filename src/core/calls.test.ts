@@ -31,7 +31,7 @@ describe('a call of an outbox', () => {
     await using made = createTestOutbox()
     for (const given of [undefined, null, {}, { run: () => undefined }]) {
       expect(() => made.outbox.via(given as never)).toThrow(
-        refused('transactions must be the transactions of a data-access library; it lacks the method'),
+        refused('transactions must be the transactions of a data-access library, made by a client'),
       )
     }
   })

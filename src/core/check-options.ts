@@ -147,7 +147,12 @@ const checkStore = ({ store, transactions }: OutboxOptions<never, never>): void 
 }
 
 export const checkTransactions = (option: string, value: unknown): void =>
-  checkMethods(option, value, 'the transactions of a data-access library', TRANSACTIONS_METHODS)
+  checkMethods(
+    option,
+    value,
+    'the transactions of a data-access library, made by a client of posthaste/clients/… (kyselyTransactions(db), …)',
+    TRANSACTIONS_METHODS,
+  )
 
 const checkRetry = (option: string, value: unknown): void => {
   if (isAbsent(value)) return

@@ -137,7 +137,11 @@ export const init: Command = {
     }
     const packages = packagesFor(plan).filter((name) => !canLoad(folder, name))
     const isOwn =
-      plan.orm === 'none' ? [] : [`point the import of outbox/outbox.${plan.extension} to your own library`]
+      plan.orm === 'none'
+        ? []
+        : [
+            `in outbox/outbox.${plan.extension}, import your own ${plan.orm} where it says from '../db.${plan.extension}'`,
+          ]
     const next = [
       ...(packages.length === 0 ? [] : [`npm install ${packages.join(' ')}`]),
       ...isOwn,

@@ -21,6 +21,7 @@ describe('unknown names', () => {
 
   it('lists what there is when nothing is close, and does not compare endless names', () => {
     expect(hintFor('somethingElse', NAMES)).toContain('there are: destination, type')
+    expect(hintFor('--all', new Set(['--url', '--destination']))).toBe('; there are: --url, --destination')
     expect(hintFor('k'.repeat(10_000_000), NAMES)).toContain('there are')
   })
 

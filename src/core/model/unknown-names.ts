@@ -46,13 +46,16 @@ const refuse = (at: string, given: unknown, names: ReadonlySet<string>): void =>
   )
 }
 
+/** Of a short name two letters are half of it, and what is left is another name. */
+const mostEdits = ({ length }: string): number => (length <= 5 ? 1 : Math.max(2, Math.floor(length / 3)))
+
 const nearest = (unknown: string, names: ReadonlySet<string>): string | null => {
   if (unknown.length > LONGEST_NAME) return null
   let best: string | null = null
   let least = Number.POSITIVE_INFINITY
   for (const name of names) {
     const edits = distance(unknown.toLowerCase(), name.toLowerCase())
-    if (edits < least && edits <= Math.max(2, Math.floor(name.length / 3))) {
+    if (edits < least && edits <= mostEdits(name)) {
       best = name
       least = edits
     }

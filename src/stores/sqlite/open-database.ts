@@ -65,9 +65,10 @@ export const realPath = (file: string): string => {
   return realpathSync(path)
 }
 
-/** For whoever only looks: opening would make it. */
-export const requireFile = ({ source }: ResolvedSqliteOptions): void => {
+/** For whoever only looks: opening would make it. Whoever cannot open one cannot make one either, and hears of that first. */
+export const requireFile = async ({ source, driver }: ResolvedSqliteOptions): Promise<void> => {
   if (!('file' in source) || isMemory(source.file) || existsSync(pathOf(source.file))) return
+  await loadDriver(driver)
   // Where its folder is missing, too, nobody can make it.
   realPath(source.file)
   throw new StoreError(

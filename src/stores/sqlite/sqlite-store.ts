@@ -96,7 +96,7 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   }
 
   async open(context: StoreContext): Promise<void> {
-    if (context.mustExist === true) requireFile(this.#database.options)
+    if (context.mustExist === true) await requireFile(this.#database.options)
     await this.#database.open(context)
   }
 
