@@ -1,6 +1,7 @@
 /** The figures of `npm run bench:brokers` as a table and a plot. */
 import { count } from '../scripts/svg.ts'
 import type { BrokersResult } from './brokers/result.ts'
+import { machineText } from './machine.ts'
 import { COLOURS, draw, type Plot } from './plots.ts'
 import { shown, type Table } from './tables.ts'
 
@@ -85,7 +86,7 @@ export const aboutBrokers = (result: BrokersResult): string => {
   return [
     `Measured on ${result.date.slice(0, 10)} with \`${result.command}\`.`,
     '',
-    `- Machine: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGiB} GiB, ${machine.os}; servers and clients share it.`,
+    machineText(machine, 'servers and clients'),
     `- PostgreSQL: ${server.join(', ')}.`,
     `- Node ${result.node}; ${clients.join(', ')}.`,
     `- ${settings.rounds} rounds in turns, payloads of ${settings.payloadBytes} bytes with ${count(settings.keys)} keys. Posthaste with reads of 1,000 and ${settings.concurrency} batches of ${count(settings.batchSize)} at a time; clients with ${settings.window} messages under way.`,

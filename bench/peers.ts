@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { installNodes, nodeOfMajor } from '../scripts/packaged-nodes.ts'
 import { heading, mustRun, ROOT, run } from '../scripts/run.ts'
 import { serviceUrls } from '../scripts/services/index.ts'
+import { machineText } from './machine.ts'
 import { SECTIONS, type Section, type Settings, type Sizes } from './peers/context.ts'
 import type { BenchResult } from './peers/result.ts'
 import { tableOf } from './show.ts'
@@ -179,6 +180,7 @@ const main = async (): Promise<number> => {
   const result = JSON.parse(readFileSync(file, 'utf8')) as BenchResult
   heading('Figures')
   for (const table of tablesOf(result)) console.log(`\n${tableOf([table.head, ...table.rows])}`)
+  console.log(`\n${machineText(result.machine, 'server and clients')}`)
   heading('Targets')
   console.log(showTargets(result))
   if (result.postgres.fsync !== 'on') console.log('\nfsync is off: nothing here was durable.')

@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { ROOT } from '../scripts/run.ts'
 import type { BrokersResult } from './brokers/result.ts'
 import { aboutBrokers, brokersPlot, brokersTables } from './brokers-report.ts'
+import { machineText } from './machine.ts'
 import type { BenchResult } from './peers/result.ts'
 import { SUBJECT_NAMES } from './peers/subject.ts'
 import { type Plot, plotsOf } from './plots.ts'
@@ -37,7 +38,7 @@ const about = (result: BenchResult): string => {
   return [
     `Measured on ${result.date.slice(0, 10)} with \`${result.command}\`.`,
     '',
-    `- Machine: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGiB} GiB, ${machine.os}; server and clients share it.`,
+    machineText(machine, 'server and clients'),
     `- PostgreSQL: ${server.join(', ')}.`,
     `- Node ${result.node}; ${peers.join(', ')}.`,
     `- ${settings.rounds} rounds in turns, payloads of ${settings.payloadBytes} bytes. In brackets: the lowest and the highest run.`,

@@ -1,4 +1,5 @@
 /** The file that a run leaves behind; everything in it comes from that run. */
+import type { Machine } from '../machine.ts'
 import type { SubjectName } from './subject.ts'
 
 /** `median` is null where nothing could be measured; then `reason` says why. */
@@ -39,12 +40,7 @@ export interface Target {
 export interface BenchResult {
   readonly date: string
   readonly command: string
-  readonly machine: {
-    readonly cpu: string
-    readonly cores: number
-    readonly memoryGiB: number
-    readonly os: string
-  }
+  readonly machine: Machine
   readonly node: string
   readonly postgres: Readonly<Record<string, string>>
   readonly versions: BySubject<string>
