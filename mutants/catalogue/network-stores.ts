@@ -187,7 +187,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
     find: "if (command === 'COMMIT') return",
     replace: "if (command !== '') return",
     breaks: 'a COMMIT that is answered with ROLLBACK stored nothing',
-    hunters: ['test/stores/postgres-concurrency.test.ts > before they draw a position'],
+    hunters: [TRANSACTIONS],
   },
   {
     name: 'postgres-unknown-commit-taken-for-rollback',
@@ -195,7 +195,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
     find: 'if (!open.broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {',
     replace: 'if (cause instanceof StoreError) {',
     breaks: 'nobody is told of a rollback that nobody knows of',
-    hunters: ['test/stores/postgres-concurrency.test.ts > before they draw a position'],
+    hunters: [TRANSACTIONS],
   },
   {
     name: 'postgres-dedup-by-key-alone',

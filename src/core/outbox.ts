@@ -34,7 +34,7 @@ import type { Outbox } from './outbox-api.ts'
 import { Pullers } from './pullers.ts'
 import { Rounds } from './rounds.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
-import { createSchemaApi, schemaBehind } from './schema-api.ts'
+import { createSchemaApi, requireSchema } from './schema-api.ts'
 import type { Logger, Metrics, Runtime, Store, Transactions } from './spi/index.ts'
 
 const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
@@ -196,14 +196,8 @@ class OutboxCore<Tx, E> implements HotIntake {
   }
 
   async #openStore(): Promise<void> {
-    const store = this.#store
     await this.#connect()
-    if (this.#options.migrate) {
-      await store.schema.migrate()
-      return
-    }
-    const { current, latest } = await store.schema.status()
-    if (current < latest) throw schemaBehind(store, current, latest)
+    await requireSchema(this.#options, this.#store)
   }
 
   /** Starting, stopping and closing take turns, so that none of them finds another one half done. */

@@ -68,3 +68,19 @@ describe('the parts by themselves take', () => {
     expect(() => [new InFlightTracker(), new InFlightTracker(5), new InFlightTracker(Infinity)]).not.toThrow()
   })
 })
+
+describe('a dispatcher', () => {
+  it('does not open tables of an earlier release', async () => {
+    const store = memoryStore()
+    const { schema } = store
+    const old = {
+      ...schema,
+      status: async () => ({ ...(await schema.status()), current: 1, latest: 2 }),
+    }
+    Object.defineProperty(store, 'schema', { value: old })
+    Object.defineProperty(store, 'capabilities', { value: { ...store.capabilities, embedded: false } })
+    await expect(dispatcher({ store }).open()).rejects.toMatchObject({
+      code: 'POSTHASTE_SCHEMA_BEHIND',
+    })
+  })
+})

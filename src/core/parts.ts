@@ -28,6 +28,7 @@ import type { RetryPolicy } from './policy/retry.ts'
 import { guardedLogger, SILENT_LOGGER } from './runtime/logger.ts'
 import { guardedMetrics, NOOP_METRICS } from './runtime/metrics.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
+import { requireSchema } from './schema-api.ts'
 import type { Logger, Metrics, Runtime, Store, Transactions } from './spi/index.ts'
 
 export interface DispatcherOptions<Tx, E> {
@@ -194,7 +195,7 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
 
   async #open(): Promise<void> {
     await this.store.open({ runtime: this.runtime, logger: this.logger })
-    if (this.#options.migrate) await this.store.schema.migrate()
+    await requireSchema(this.#options, this.store)
     await this.#engine.start()
   }
 

@@ -19,12 +19,21 @@ const tablesOf = (store: Pick<Store, 'name' | 'schema'>): string => {
   return where === '' ? store.name : `${store.name} (${where})`
 }
 
-/** The tables are missing or old; what is most likely to help comes first. */
-export const schemaBehind = (
+/** Makes the tables what this release needs, or refuses to work with what they are. */
+export const requireSchema = async (
+  { migrate }: { readonly migrate: boolean },
   store: Pick<Store, 'name' | 'schema'>,
-  current: number,
-  latest: number,
-): StoreError => {
+): Promise<void> => {
+  if (migrate) {
+    await store.schema.migrate()
+    return
+  }
+  const { current, latest } = await store.schema.status()
+  if (current < latest) throw schemaBehind(store, current, latest)
+}
+
+/** The tables are missing or old; what is most likely to help comes first. */
+const schemaBehind = (store: Pick<Store, 'name' | 'schema'>, current: number, latest: number): StoreError => {
   const state = current === 0 ? 'do not exist yet' : `are at version ${current}, this release needs ${latest}`
   const own = `let your own tool migrate from version ${current} to ${latest} (docs/migrations.md)`
   return new StoreError(

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { defineEvent } from '../../src/core/define-event.ts'
 import type { InsertRequest } from '../../src/core/spi/index.ts'
-import { createWorld, deferred, type FakeTx, fakeTransactions, until } from './fixture.ts'
+import { createWorld, deferred, FakeDatabase, type FakeTx, fakeTransactions, until } from './fixture.ts'
 import { fine, type Hook, MOMENTS, type Moment, pausing, turn, undo, withHooks } from './slow-savepoints.ts'
 
 const event = (type: string) => ({ type, payload: { n: 1 } })
@@ -32,6 +32,56 @@ describe('a publish beside a savepoint that is on its way', () => {
       }
     })
   }
+
+  for (const at of MOMENTS) {
+    it(`is not overtaken by one that comes when the savepoint is there or gone (${at})`, async () => {
+      // At some of these moments the gate is open, and who waited has not gone on yet.
+      for (let later = 0; later < 40; later++) {
+        const { outbox, database, reached, goOn } = pausedWorld(at)
+        await outbox.transaction(async (tx) => {
+          const nested = outbox.transaction(fine)
+          await reached
+          const first = outbox.publish(tx, event('first'))
+          await turn()
+          goOn()
+          for (let n = 0; n < later; n++) await Promise.resolve()
+          await Promise.all([first, outbox.publish(tx, event('second')), nested])
+        })
+        const inserts = database.log.filter((text) => text.startsWith('insert'))
+        expect(inserts).toEqual(['insert first', 'insert second'])
+      }
+    })
+  }
+
+  it('may wait for it, also when both were called in the same turn', async () => {
+    const { outbox, intake } = createWorld()
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(async () => 'after')
+      await outbox.publishFrom(tx, { pullEvents: async () => [event(await nested)] })
+    })
+    expect(intake.types).toEqual(['after'])
+  })
+
+  it('is not missed in the database when it was undone with it', async () => {
+    const looked: string[] = []
+    const pause = pausing('begin')
+    const { outbox } = createWorld({
+      transactions: withHooks(pause.hook),
+      store: {
+        transactions: fakeTransactions(new FakeDatabase()),
+        inspection: { event: async (id: string) => void looked.push(id) } as never,
+      },
+    })
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(undo).catch(() => undefined)
+      await pause.reached
+      const beside = outbox.publish(tx, event('beside'))
+      await turn()
+      pause.goOn()
+      await Promise.all([beside, nested])
+    })
+    expect(looked).toEqual([])
+  })
 
   it('is not in it when both were called in the same turn', async () => {
     const { outbox, database, intake } = createWorld()

@@ -42,6 +42,35 @@ describe('a hook of the library', () => {
     expect(world.intake.types).toEqual(['hook'])
   })
 
+  it('that waits for a publish of somebody else hears after a while that it waits for itself', async () => {
+    const [asked, alarm] = [deferred(), deferred<() => void>()]
+    let handle: FakeTx | undefined
+    let elsewhere: Promise<unknown> | undefined
+    const hook: Hook = async (moment) => {
+      if (moment !== 'begin') return
+      asked.resolve()
+      await turn()
+      await elsewhere
+    }
+    const { outbox, runtime } = createWorld({ transactions: withHooks(hook) })
+    Object.assign(runtime, { schedule: (_: number, fn: () => void) => alarm.resolve(fn) })
+    const queue = asked.promise.then(() => {
+      elsewhere = outbox.publish(handle as FakeTx, event('queued'))
+      return elsewhere
+    })
+    const running = outbox.transaction(async (tx) => {
+      handle = tx
+      await outbox.transaction(fine)
+    })
+    ;(await alarm.promise)()
+    const refused = {
+      code: 'POSTHASTE_CONFLICT',
+      message: expect.stringContaining('publish in the hook itself'),
+    }
+    await expect(queue).rejects.toMatchObject(refused)
+    await expect(running).rejects.toMatchObject(refused)
+  })
+
   it('lets nobody else pass', async () => {
     const pause = pausing('begin')
     const hook: Hook = async (moment) => {

@@ -42,12 +42,13 @@ export class CommitScope {
   readonly #counts = new Map<string, number>()
   readonly #frames: Frame[]
   readonly #inserts = new Set<Promise<unknown>>()
-  readonly #gate = new SavepointGate()
+  readonly #gate: SavepointGate
   readonly #parts: ScopeParts
   readonly root = new Frame(null)
 
   constructor(parts: ScopeParts) {
     this.#parts = parts
+    this.#gate = new SavepointGate(parts.runtime)
     this.#frames = [this.root]
   }
 
@@ -124,15 +125,22 @@ export class CommitScope {
   async insert(
     home: Frame,
     isAwaited: () => boolean,
-    send: (isDoubtful: boolean) => Promise<Published>,
+    send: (frame: Frame, isDoubtful: boolean) => Promise<Published>,
   ): Promise<Published> {
-    // No function of its own: that would cost every publish a promise.
-    while (this.#gate.opening !== null && !isAwaited()) await this.#gate.opening
-    this.#requireSendable(home)
-    const isDoubtful = this.turning !== null
-    const frame = this.innermost
-    const sent = send(isDoubtful)
-    this.#inserts.add(sent)
+    const waiter = this.#gate.isShut && !isAwaited() ? this.#gate.join() : null
+    let [frame, isDoubtful] = [home, false]
+    let sent: Promise<Published>
+    try {
+      // Not in a function of its own: until that has answered the gate may be shut again.
+      while (waiter !== null && !this.#gate.mayGo(waiter)) await this.#gate.called(waiter)
+      this.#requireSendable(home)
+      frame = this.innermost
+      isDoubtful = this.turning !== null
+      sent = send(frame, isDoubtful)
+      this.#inserts.add(sent)
+    } finally {
+      if (waiter !== null) this.#gate.leave(waiter)
+    }
     try {
       const published = await sent
       this.#keep(frame, published, isDoubtful)
@@ -149,10 +157,16 @@ export class CommitScope {
 
   /** Sends something else of ours that no savepoint may come into the middle of. */
   async send<T>(home: Frame, isAwaited: () => boolean, send: () => Promise<T>): Promise<T> {
-    while (this.#gate.opening !== null && !isAwaited()) await this.#gate.opening
-    this.#requireSendable(home)
-    const sent = send()
-    this.#inserts.add(sent)
+    const waiter = this.#gate.isShut && !isAwaited() ? this.#gate.join() : null
+    let sent: Promise<T>
+    try {
+      while (waiter !== null && !this.#gate.mayGo(waiter)) await this.#gate.called(waiter)
+      this.#requireSendable(home)
+      sent = send()
+      this.#inserts.add(sent)
+    } finally {
+      if (waiter !== null) this.#gate.leave(waiter)
+    }
     try {
       return await sent
     } finally {
@@ -196,14 +210,14 @@ export class CommitScope {
    * it, although its own function ended well.
    */
   async pushFrame(below: Frame): Promise<Frame> {
-    // What is published right after the call, without an await between, comes before it as well.
+    let publishes = this.#publishes()
+    // What is sent right after the call, without an await between, comes before it as well. What only begins then may
+    // wait for this one.
     await Promise.resolve()
-    for (;;) {
-      const pending = this.#frames.flatMap((frame) => [...frame.pending])
-      const publishes = pending.filter((entry) => entry.kind === 'publish')
-      if (publishes.length === 0 && this.#inserts.size === 0) break
+    while (publishes.length > 0 || this.#inserts.size > 0) {
       await Promise.all(publishes.map((entry) => entry.done))
       await this.#sent()
+      publishes = this.#publishes()
     }
     if (below.failed || below.state !== 'open') throw endedError()
     if (this.innermost !== below) throw besideError()
@@ -213,13 +227,23 @@ export class CommitScope {
     return frame
   }
 
+  #publishes(): readonly PendingWork[] {
+    const pending = this.#frames.flatMap((frame) => [...frame.pending])
+    return pending.filter((entry) => entry.kind === 'publish')
+  }
+
   /** Its savepoint is there. What waited for it is sent before its function begins. */
   async enter(frame: Frame): Promise<void> {
     // Sent by a hook of the library that did not wait for it, so the savepoint may be in the middle of it.
     frame.isTorn ||= this.turning === frame && this.#inserts.size > 0
-    const { opening } = this.#gate
     this.#gate.open(frame)
-    await opening
+    if (!this.#gate.isShut) return
+    const last = this.#gate.join()
+    try {
+      while (!this.#gate.mayGo(last)) await this.#gate.called(last)
+    } finally {
+      this.#gate.leave(last)
+    }
   }
 
   /** Its function has ended: what was sent is finished first, and what comes now waits until the savepoint is gone. */

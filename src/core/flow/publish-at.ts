@@ -85,12 +85,14 @@ export class PublishAt<E> {
     const { scope } = place
     const isUnseen = place.transactions.savepointsUnseen === true
     const isAwaited = (): boolean => scopes.isTurning(scope)
-    const published = await scope.insert(place.frame, isAwaited, (isDoubtful) => {
+    let { frame } = place
+    const published = await scope.insert(frame, isAwaited, (into, isDoubtful) => {
+      frame = into
       const executor = place.transactions.executor(place.tx)
       const observation = isUnseen || isDoubtful ? 'doubtful' : 'observed'
       return stage.insert(executor, stage.plan(prepared, observation, scope.budget, mark))
     })
-    sameDatabase.watch(place, prepared.events.find(({ isNew }) => isNew)?.record.id)
+    sameDatabase.watch({ ...place, frame }, prepared.events.find(({ isNew }) => isNew)?.record.id)
     return published.ids
   }
 

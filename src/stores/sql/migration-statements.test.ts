@@ -83,6 +83,11 @@ describe('a range of versions', () => {
   })
 
   it.each([
+    [
+      'postgres in a schema of that name',
+      postgresMigration({ to: 4, schema: 'VIEW' }),
+      postgresMigration({ to: 4, schema: 'VIEW', view: false }),
+    ],
     ['postgres', postgresMigration({ to: 4 }), postgresMigration({ to: 4, view: false })],
     ['mysql', mysqlMigration({ to: 3 }), mysqlMigration({ to: 3, view: false })],
     ['sqlite', sqliteMigration({ to: 3 }), sqliteMigration({ to: 3, view: false })],

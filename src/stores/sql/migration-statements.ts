@@ -14,7 +14,8 @@ export interface MigrationRange {
   readonly view?: boolean
 }
 
-const VIEW = /^(?:--.*\n)*CREATE\b[^(]*?\bVIEW\b/
+/** Without names, which are quoted: one may be called so. */
+const VIEW = /^(?:--.*\n)*CREATE\b[^("`]*?\bVIEW\b/
 
 /** Comments, texts, names and bodies of functions, in which a semicolon ends nothing; a semicolon; anything else. */
 const PIECE =
