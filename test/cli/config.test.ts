@@ -22,7 +22,7 @@ const JSON_CONFIG = JSON.stringify({
   outbox: { pollInterval: '5s' },
 })
 
-describe('a configuration', { timeout: 120_000 }, () => {
+describe('a configuration', () => {
   it('is code, with a processor per destination', async () => {
     const shop = await createShop()
     const ended = await shop.run(['config', '--json'])
@@ -243,7 +243,7 @@ module = "./shop.mjs"`,
   })
 })
 
-describe('a wrong configuration', { timeout: 120_000 }, () => {
+describe('a wrong configuration', () => {
   const outboxes = { shop: { module: './shop.mjs' } }
   it.each([
     [

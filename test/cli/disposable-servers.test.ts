@@ -11,7 +11,7 @@ const consent = (url: string): readonly string[] => [
   ...['--url', url, '--yes', '--database-is-disposable', new URL(url).pathname.slice(1), '--json'],
 ]
 
-it('PostgreSQL is proved and measured, and nothing stays', { timeout: 120_000 }, async () => {
+it('PostgreSQL is proved and measured, and nothing stays', async () => {
   const { postgres: url } = await serviceUrls(['postgres'])
   const folder = createFolder()
   const refused = await folder.run(['prove', '--url', url, '--yes', '--database-is-disposable', 'postgres'])
@@ -36,7 +36,7 @@ it('PostgreSQL is proved and measured, and nothing stays', { timeout: 120_000 },
   expect(left.rows).toEqual([])
 })
 
-it('MySQL is proved, and nothing stays', { timeout: 120_000 }, async () => {
+it('MySQL is proved, and nothing stays', async () => {
   const { mysql: url } = await serviceUrls(['mysql'])
   const folder = createFolder()
   const proved = await folder.run(['prove', ...consent(url), '--minutes', '0.05'])

@@ -23,7 +23,7 @@ const tablesIn = ({ path }: Folder): readonly string[] => {
   return rows.map(({ name }) => name)
 }
 
-describe('a database that may be thrown away', { timeout: 120_000 }, () => {
+describe('a database that may be thrown away', () => {
   it.each([
     [['prove', '--url', 'sqlite:scratch.db'], 'say so: --yes --database-is-disposable scratch.db'],
     [['prove', '--url', 'sqlite:scratch.db', '--yes'], 'say so: --yes'],

@@ -6,7 +6,7 @@ import { ROOT } from '../../scripts/run.ts'
 import { COMMANDS } from '../../src/cli/commands/index.ts'
 import { createFolder, createShop } from './cli.ts'
 
-describe('help', { timeout: 120_000 }, () => {
+describe('help', () => {
   it('lists every command and the exit codes', async () => {
     const { code, stdout, stderr } = await createFolder().run(['--help'])
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
@@ -38,7 +38,7 @@ describe('help', { timeout: 120_000 }, () => {
   })
 })
 
-describe('mistakes', { timeout: 120_000 }, () => {
+describe('mistakes', () => {
   it.each([
     [['statsu'], 2, 'there is no command "statsu"; did you mean "status"?'],
     [['nope', '--no-color'], 2, 'there is no command "nope"\n'],
@@ -77,7 +77,7 @@ describe('mistakes', { timeout: 120_000 }, () => {
   })
 })
 
-describe('a reader that leaves', { timeout: 120_000 }, () => {
+describe('a reader that leaves', () => {
   it('ends the program quietly with 141', async () => {
     const shop = await createShop()
     await shop.run(['migrate'])

@@ -49,7 +49,7 @@ const onPostgres = async (ddl: (schema: string) => string): Promise<Server> => {
   }
 }
 
-describe('on PostgreSQL', { timeout: 120_000 }, () => {
+describe('on PostgreSQL', () => {
   it('moves a Python queue: UUIDs, delays, and what a dead worker had', async () => {
     const world = await onPostgres(
       (
@@ -264,7 +264,7 @@ describe('on PostgreSQL', { timeout: 120_000 }, () => {
   })
 })
 
-describe.each(['mysql', 'mariadb'] as const)('on %s', { timeout: 120_000 }, (server) => {
+describe.each(['mysql', 'mariadb'] as const)('on %s', (server) => {
   it('moves a Go library’s table and a Java framework’s', async () => {
     const url = (await serviceUrls([server]))[server]
     const prefix = `imp_${randomBytes(5).toString('hex')}_`

@@ -66,7 +66,7 @@ const until = (folder: Folder, isSo: () => boolean): Promise<void> =>
     })
   })
 
-describe('posthaste import', { timeout: 120_000 }, () => {
+describe('posthaste import', () => {
   it('shows what it would do, does it in order, and does nothing the second time', async () => {
     const world = await createWorld(HOME_MADE)
     fill(world.db, 25)

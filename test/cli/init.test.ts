@@ -99,7 +99,7 @@ await outbox.close()
 process.exit()
 `
 
-describe('runs', { timeout: 120_000 }, () => {
+describe('runs', () => {
   it('with Kysely on SQLite, to a webhook', async () => {
     const heard: string[] = []
     const server = createServer((request, response) => {

@@ -90,7 +90,7 @@ describe('every command', { timeout: 240_000 }, () => {
   })
 })
 
-describe('a reader that left before anything was written', { timeout: 120_000 }, () => {
+describe('a reader that left before anything was written', () => {
   it.each([
     [['--help']],
     [['migrate', '--sql']],

@@ -6,7 +6,7 @@ import { COMMANDS } from '../../src/cli/commands/index.ts'
 import { parse } from '../../src/cli/parse.ts'
 import { createShopWithDead, SHOP } from './cli.ts'
 
-describe('the database that is meant', { timeout: 120_000 }, () => {
+describe('the database that is meant', () => {
   it('is that of --url, also where the environment names a configuration', async () => {
     const shop = await createShopWithDead(1)
     const env = { POSTHASTE_CONFIG: 'posthaste.config.mjs' }
@@ -29,7 +29,7 @@ describe('the database that is meant', { timeout: 120_000 }, () => {
   })
 })
 
-describe('the deliveries that are meant', { timeout: 120_000 }, () => {
+describe('the deliveries that are meant', () => {
   it('are said once: a flag that is given twice is refused', () => {
     const twice = ['dead', 'discard', '--type', 'a', '--reason', 'x', '--type', 'b']
     expect(() => parse(twice, COMMANDS)).toThrow('--type is given twice')
@@ -85,7 +85,7 @@ INSERT INTO outbox_deliveries (${columns.map(({ name }) => name).join()}) SELECT
   })
 })
 
-describe('a page', { timeout: 120_000 }, () => {
+describe('a page', () => {
   it('of several outboxes goes on in the one that its cursor is of', async () => {
     const shop = await createShopWithDead(1)
     shop.write('stock.mjs', SHOP.replace('shop.db', 'stock.db'))
@@ -105,7 +105,7 @@ export default { outboxes: { shop, stock } }`,
   })
 })
 
-describe('Ctrl-C', { timeout: 120_000 }, () => {
+describe('Ctrl-C', () => {
   it('in a back-fill is told by the exit code', async () => {
     const shop = await createShopWithDead(30)
     shop.write(

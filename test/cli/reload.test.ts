@@ -31,7 +31,7 @@ const startWorker = async (folder: Folder) => {
   return { ...running, processors }
 }
 
-describe('settings that are read again', { timeout: 60_000 }, () => {
+describe('settings that are read again', () => {
   it('are not taken over by one outbox when they are wrong for another', async () => {
     const folder = twoOutboxes()
     const { line, processors } = await startWorker(folder)

@@ -14,7 +14,7 @@ const ADDRESSES = [
   'postgres//shop:ary-1@127.0.0.1:1/shop',
 ]
 
-describe('the password of an address', { timeout: 120_000 }, () => {
+describe('the password of an address', () => {
   it.each(ADDRESSES)('is not shown: %s', async (url) => {
     const folder = createFolder()
     const runs = [
@@ -44,7 +44,7 @@ describe('the password of an address', { timeout: 120_000 }, () => {
   })
 })
 
-describe('the log of a worker', { timeout: 120_000 }, () => {
+describe('the log of a worker', () => {
   it('stays JSON where something in it is masked, and has the lines of its level', async () => {
     const shop = await createShop()
     shop.write(

@@ -45,7 +45,7 @@ const startShop = async (shop: Shop, ...args: readonly string[]) => {
   return { ...running, pidsStarted }
 }
 
-describe('the supervisor', { timeout: 120_000 }, () => {
+describe('the supervisor', () => {
   it('has as many workers as it should when one crashes while it is replaced', async () => {
     const shop = await createShop()
     shop.write('posthaste.config.mjs', SLOW_CONFIG)

@@ -97,7 +97,7 @@ describe('a client of SQLite', () => {
     })
     await beside.schema.migrate()
     for (let n = 0; n < 4; n++) await outbox.transaction((tx) => outbox.publish(tx, event('lost')))
-    await vi.waitUntil(() => told.length > 0)
+    await vi.waitUntil(() => told.length > 0, { timeout: 60_000 })
     expect(told).toEqual([expect.stringContaining('two databases')])
     await outbox.close()
     await beside.close()

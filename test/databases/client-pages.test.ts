@@ -26,7 +26,7 @@ const runOn = async (server: ServerName, sql: string): Promise<void> => {
 }
 
 describe.concurrent('pages of clients', () => {
-  it.each(pages)('%s: prints what it says on %s', { timeout: 120_000 }, async (page, server) => {
+  it.each(pages)('%s: prints what it says on %s', async (page, server) => {
     const name = `page_${randomBytes(6).toString('hex')}`
     await runOn(server, `CREATE DATABASE ${name}`)
     try {

@@ -48,7 +48,7 @@ describe('settles, cleanup, redrive and discard at once on the same rows', () =>
     return outbox
   }
 
-  it('[41] no deadlock surfaces, nothing is left over or lost', { timeout: 60_000 }, async () => {
+  it('[41] no deadlock surfaces, nothing is left over or lost', async () => {
     const first = await startProcess()
     const others = await Promise.all(Array.from({ length: PROCESSES - 1 }, startProcess))
     const outboxes = [first, ...others]
@@ -123,7 +123,7 @@ describe('ten processes that boot for the first time at once', () => {
       child.send('go')
     })
 
-  it('[46] on an empty database leave one schema, and all of them work', { timeout: 90_000 }, async () => {
+  it('[46] on an empty database leave one schema, and all of them work', async () => {
     const database = world.schema
     await world.rows(`CREATE DATABASE ${database}`)
     const url = new URL(world.url)

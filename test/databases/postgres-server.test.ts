@@ -53,7 +53,7 @@ describe('a server that is killed', () => {
     expect(OUTAGE_CODES).toEqual(expect.arrayContaining(codesOf(traffic.errors)))
   })
 
-  it('before the start: a clear error, and a later start works', { timeout: 60_000 }, async () => {
+  it('before the start: a clear error, and a later start works', async () => {
     await using world = new PostgresWorld(url)
     const outbox = world.listen(world.outbox())
     await killService(SERVER)
@@ -151,7 +151,7 @@ describe('a queue of notifications that is full', () => {
     throw new Error('the queue has no end')
   }
 
-  it('[34] fails no commit, and events are found by polling', { timeout: 60_000 }, async () => {
+  it('[34] fails no commit, and events are found by polling', async () => {
     await using world = new PostgresWorld(url)
     await world.rows('ALTER SYSTEM SET max_notify_queue_pages = 64')
     await killService(SERVER)

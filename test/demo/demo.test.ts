@@ -110,7 +110,7 @@ describe('the demo', () => {
     expect(stdout).not.toContain('\x1b')
   })
 
-  it('survives being killed in mid-flight', { timeout: 120_000 }, async () => {
+  it('survives being killed in mid-flight', async () => {
     const dir = join(folder, 'crash')
     const { code, stdout, stderr } = await demo('--events', '300', '--crash', '--json', '--dir', dir)
     const figures = lastLine(stdout)
@@ -130,7 +130,7 @@ describe('the demo', () => {
     [['--crash=yes'], "Option '--crash' does not take an argument"],
     [['--events'], "Option '--events <value>' argument missing"],
     [['stray'], "Unexpected argument 'stray'"],
-  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await demo(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toContain(message)
@@ -149,7 +149,7 @@ describe('the demo', () => {
     )
   })
 
-  it('never overwrites an earlier run', { timeout: 60_000 }, async () => {
+  it('never overwrites an earlier run', async () => {
     const dir = mkdtempSync(join(folder, 'kept-'))
     writeFileSync(join(dir, 'shop.db'), 'precious')
     const { code, stderr } = await demo('--dir', dir)
@@ -159,7 +159,7 @@ describe('the demo', () => {
     expect(readFileSync(join(dir, 'shop.db'), 'utf8')).toBe('precious')
   })
 
-  it('ends quietly when nobody reads on', { timeout: 60_000 }, async () => {
+  it('ends quietly when nobody reads on', async () => {
     const child = spawn(process.execPath, [...TYPESCRIPT, 'demo/main.ts', '--events', '300'], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
@@ -172,7 +172,7 @@ describe('the demo', () => {
     expect({ code, stderr }).toEqual({ code: 141, stderr: '' })
   })
 
-  it('explains itself', { timeout: 60_000 }, async () => {
+  it('explains itself', async () => {
     const { code, stdout } = await demo('--help')
     expect(code).toBe(0)
     for (const option of ['--events', '--seed', '--dir', '--crash', '--json'])

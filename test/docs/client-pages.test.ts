@@ -37,7 +37,7 @@ describe('pages of clients', () => {
     },
   )
 
-  it.each(embedded)('%s: prints what it says', { timeout: 120_000 }, async (name) => {
+  it.each(embedded)('%s: prints what it says', async (name) => {
     const { printed, said } = await runClientPage(name)
     expect(printed).toEqual(said)
   })

@@ -24,7 +24,7 @@ const outage = (...args: readonly string[]): Promise<Ended> => run('chaos/outage
 const mutants = (...args: readonly string[]): Promise<Ended> => run('mutants/main.ts', args)
 
 describe('npm run simulate', () => {
-  it('explains itself', { timeout: 60_000 }, async () => {
+  it('explains itself', async () => {
     const { code, stdout, stderr } = await simulate('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const option of [
@@ -50,7 +50,7 @@ describe('npm run simulate', () => {
     [['--trace'], '--trace needs --seed'],
     [['--cut', 'calm'], '--cut needs --seed'],
     [['--seed', '1', '--cut', 'crush'], 'there is no cut "crush"'],
-  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await simulate(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run simulate -- --help\n`)
@@ -59,14 +59,14 @@ describe('npm run simulate', () => {
 })
 
 describe('npm run mutants', () => {
-  it('explains itself', { timeout: 60_000 }, async () => {
+  it('explains itself', async () => {
     const { code, stdout, stderr } = await mutants('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const option of ['--only', '--list', '--jobs', '--json', 'Exit code'])
       expect(stdout).toContain(option)
   })
 
-  it('names its mutants', { timeout: 60_000 }, async () => {
+  it('names its mutants', async () => {
     const { code, stdout } = await mutants('--list', '--only', 'cursor-without-sweep')
     expect({ code, stdout }).toEqual({
       code: 0,
@@ -79,7 +79,7 @@ describe('npm run mutants', () => {
     [['foo'], "Unexpected argument 'foo'"],
     [['--only', 'none'], 'there is no mutant "none"'],
     [['--jobs', '0'], '--jobs must be a whole number from 1 to 8, not "0"'],
-  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await mutants(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run mutants -- --help\n`)
@@ -88,7 +88,7 @@ describe('npm run mutants', () => {
 })
 
 describe('npm run chaos', () => {
-  it('explains itself', { timeout: 60_000 }, async () => {
+  it('explains itself', async () => {
     const { code, stdout, stderr } = await chaos('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const option of [
@@ -112,7 +112,7 @@ describe('npm run chaos', () => {
     [['--destination', 'kafka,redis'], '--destination: one broker at a time, not kafka and redis'],
     [['--previous', 'none.tgz'], '--previous: there is no none.tgz'],
     [['--check', 'nowhere'], '--check: there is no run.json in nowhere'],
-  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await chaos(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run chaos -- --help\n`)
@@ -121,7 +121,7 @@ describe('npm run chaos', () => {
 })
 
 describe('npm run outage', () => {
-  it('explains itself', { timeout: 60_000 }, async () => {
+  it('explains itself', async () => {
     const { code, stdout, stderr } = await outage('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const option of ['--broker', '--seconds', '--rate', '--json', 'Exit code'])
@@ -132,7 +132,7 @@ describe('npm run outage', () => {
     [['--bogus'], "Unknown option '--bogus'"],
     [['--broker', 'mqtt'], '--broker must be one of kafka, rabbitmq, redis, nats, not "mqtt"'],
     [['--seconds', '0'], '--seconds must be a whole number from 1 to 3600, not "0"'],
-  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await outage(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run outage -- --help\n`)
@@ -143,7 +143,7 @@ describe('npm run outage', () => {
 describe('npm run docs', () => {
   const docs = (...args: readonly string[]): Promise<Ended> => run('scripts/docs/main.ts', args)
 
-  it('explains itself', { timeout: 60_000 }, async () => {
+  it('explains itself', async () => {
     const { code, stdout, stderr } = await docs('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const option of ['--serve', '--port', '--out', '--json', 'Exit code'])
@@ -153,7 +153,7 @@ describe('npm run docs', () => {
   it.each([
     [['--bogus'], "Unknown option '--bogus'"],
     [['--port', '70000'], '--port must be a whole number from 0 to 65535, not "70000"'],
-  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await docs(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run docs -- --help\n`)
@@ -165,7 +165,7 @@ describe.each([
   ['check', 'scripts/check.ts'],
   ['test', 'scripts/test.ts'],
 ])('npm run %s', (name, script) => {
-  it('explains itself instead of running everything', { timeout: 60_000 }, async () => {
+  it('explains itself instead of running everything', async () => {
     const { code, stdout, stderr } = await run(script, ['--help'])
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(/^Usage: npm .*Exit code/s)
@@ -174,7 +174,7 @@ describe.each([
   it.each([
     ['--bogus', "Unknown option '--bogus'"],
     ['src/', "Unexpected argument 'src/'"],
-  ])('refuses %s', { timeout: 60_000 }, async (argument, message) => {
+  ])('refuses %s', async (argument, message) => {
     const { code, stdout, stderr } = await run(script, [argument])
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${message}\nSee npm run ${name} -- --help\n`)

@@ -5,7 +5,7 @@ import { runClientPage } from '../docs/client-pages.ts'
 
 const pages = Object.entries(CLIENT_TARGETS).filter(([, { node }]) => node !== null)
 
-it.each(pages)('the page of %s prints what it says', { timeout: 120_000 }, async (name) => {
+it.each(pages)('the page of %s prints what it says', async (name) => {
   const { printed, said } = await runClientPage(name, { parent: import.meta.dirname })
   expect(printed).toEqual(said)
 })

@@ -61,7 +61,7 @@ describe('promtool', () => {
     await outbox.flush()
     // A sample that was taken after the end of all of them.
     const dead = /posthaste_backlog\{[^}]*destination="mailer",status="dead"\} 1/
-    await expect.poll(() => metrics.text(), { timeout: 20_000 }).toMatch(dead)
+    await expect.poll(() => metrics.text(), { timeout: 60_000 }).toMatch(dead)
     await outbox.close()
     const text = metrics.text()
     expect(promtool(['check', 'metrics'], text)).toEqual({ ok: true, said: '' })

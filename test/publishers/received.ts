@@ -1,7 +1,7 @@
 /** What the places of the publisher suite have in common. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
-const PATIENCE_MS = 20_000
+const PATIENCE_MS = 60_000
 const LOOK_AGAIN_MS = 20
 
 export const lowerNames = (headers: Readonly<Record<string, string>>): Record<string, string> =>

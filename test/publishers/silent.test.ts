@@ -58,7 +58,7 @@ it.each(Object.keys(PUBLISHERS))(
       expect(String((result as { readonly error: unknown }).error)).not.toContain('aborted')
     }
     expect(connected).toBeGreaterThanOrEqual(3)
-    await vi.waitFor(() => expect(open.size).toBe(0), { timeout: 3_000 })
+    await vi.waitFor(() => expect(open.size).toBe(0), { timeout: 60_000 })
     await publisher.close?.()
   },
 )

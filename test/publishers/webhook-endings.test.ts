@@ -74,7 +74,7 @@ describe('an endpoint that wants to speak another protocol', () => {
     const [first] = await t.send(publisher, [t.delivery()])
     expect((first as { error: Error }).error.message).toBe('the endpoint answered 101')
     expect(await verdicts(publisher, [{}, large])).toEqual(['retry', 'retry'])
-    await vi.waitFor(() => expect(sockets.size).toBe(0))
+    await vi.waitFor(() => expect(sockets.size).toBe(0), { timeout: 60_000 })
   })
 })
 

@@ -18,7 +18,7 @@ const services = (...args: readonly string[]): Promise<Ended> =>
   })
 
 describe('npm run services', () => {
-  it('explains itself', { timeout: 60_000 }, async () => {
+  it('explains itself', async () => {
     const { code, stdout, stderr } = await services('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const word of ['up', 'down', 'status', 'env', 'kill', '--data', '--json', 'pgbouncer', 'Exit code'])
@@ -32,14 +32,14 @@ describe('npm run services', () => {
     [['up', '--data'], '--data belongs to `down`.'],
     [['kill'], '`kill` wants the name of one service.'],
     [['up', '--bogus'], "Unknown option '--bogus'"],
-  ])('refuses %j', { timeout: 60_000 }, async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await services(...args)
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toBe(`${stderr.split('\n')[0]}\nSee npm run services -- --help\n`)
     expect(stderr).toContain(message)
   })
 
-  it('says so in JSON too, when asked', { timeout: 60_000 }, async () => {
+  it('says so in JSON too, when asked', async () => {
     const { stdout } = await services('up', 'oracle', '--json')
     expect(JSON.parse(stdout)).toMatchObject({
       ok: false,

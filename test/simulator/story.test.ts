@@ -55,7 +55,7 @@ describe('the story of a violation', () => {
     expect(violation?.story.at(-1)).toContain('VIOLATION')
   })
 
-  it('is printed with the seed and a command that shows the same again', { timeout: 120_000 }, async () => {
+  it('is printed with the seed and a command that shows the same again', async () => {
     const first = await simulate('--from', String(SEED), '--seeds', '1', '--defect', 'no-sweep')
     expect(first.code).toBe(1)
     expect(first.text).toMatch(/seed \d+ violates 4 order/)

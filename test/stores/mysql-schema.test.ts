@@ -116,7 +116,7 @@ describe.each(SERVERS)('%s: the schema', (server) => {
 
   afterEach(() => world.close())
 
-  it('[46] ten first boots at once leave one schema', { timeout: 120_000 }, async () => {
+  it('[46] ten first boots at once leave one schema', async () => {
     const prefix = newPrefix()
     const script = new URL('./mysql-process.ts', import.meta.url)
     const processes = Array.from({ length: 10 }, () => {

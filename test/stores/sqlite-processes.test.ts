@@ -44,7 +44,7 @@ const open = async () => {
 }
 
 describe('processes on one file', () => {
-  it('[46] ten first boots at once leave one schema', { timeout: 120_000 }, async () => {
+  it('[46] ten first boots at once leave one schema', async () => {
     await together(Array.from({ length: 10 }, () => ['boot', folder.file]))
     const store = await open()
     const { current, latest, applied } = await store.schema.status()
@@ -53,7 +53,7 @@ describe('processes on one file', () => {
     await store.close()
   })
 
-  it('[51] four writers at once lose nothing and none of them fails', { timeout: 120_000 }, async () => {
+  it('[51] four writers at once lose nothing and none of them fails', async () => {
     const [writers, each] = [4, 100]
     await together(Array.from({ length: writers }, (_, i) => ['publish', folder.file, String(each), `k${i}`]))
     const store = await open()

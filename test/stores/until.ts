@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
-const PATIENCE_MS = 10_000
+const PATIENCE_MS = 60_000
 
 /** Looks again until it is so. */
 export const until = async (what: string, condition: () => Promise<boolean>, everyMs = 5): Promise<void> => {

@@ -25,7 +25,7 @@ export interface Heard {
 }
 
 /** How long a case waits for something that must happen. */
-const PATIENCE_MS = 20_000
+const PATIENCE_MS = 60_000
 
 const MARKER = 'marker'
 

@@ -12,7 +12,7 @@ import { Inapplicable, type SuiteTopic } from './run-suite.ts'
 export type DeliveryOverrides = Partial<EventRecord> & { readonly topic?: string; readonly run?: number }
 
 /** How long a send may take in a case that is not about time. */
-const PATIENCE_MS = 30_000
+const PATIENCE_MS = 60_000
 
 export class PublisherFixture {
   readonly harness: PublisherHarness
