@@ -287,6 +287,15 @@ export const PUBLISH: readonly Mutant[] = [
     hunters: ['test/clients/prisma-levels.test.ts > a nested transaction'],
   },
   {
+    name: 'prisma-batch-in-one-piece',
+    file: 'src/clients/shared/prisma-engine.ts',
+    find: 'last === undefined || levelOf(query) !== undefined',
+    replace: 'last === undefined',
+    breaks:
+      'what Prisma sends behind another statement of its turn is not stored once its nested transaction was undone',
+    hunters: ['test/clients/prisma-levels.test.ts > between statements'],
+  },
+  {
     name: 'prisma-handle-that-is-over',
     file: 'src/clients/prisma.ts',
     find: 'if (isOver(tx)) throw',

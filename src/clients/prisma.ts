@@ -209,7 +209,7 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
   const subjectOf = (tx: Tx): object => running?.get(idOf(tx)) ?? tx
   /** Prisma closes them when they are asked about, and says from then on only that they are over. */
   const lost = new WeakSet<object>()
-  return clientOf<Tx>({
+  return clientOf<Tx, Level>({
     name: 'prisma',
     doubts: known,
     subjectOf,
@@ -230,10 +230,12 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
         throw error
       }
     },
-    async send(tx, sql, params, ask) {
+    levelOf: (tx) => {
       if (isOver(tx)) throw transactionOver()
+      return running?.nested(idOf(tx))
+    },
+    async send(tx, sql, params, ask, level) {
       const id = idOf(tx)
-      const level = running?.nested(id)
       const hadFailures = known.has(subjectOf(tx))
       const sendOnce = (text: string) => translating(() => send(handleOf(tx), text, params))
       try {

@@ -221,6 +221,39 @@ describe.each(['sqlite', 'mariadb', 'postgres'] as const)('on %s, a nested trans
     }
   })
 
+  it('that ends well while a publish in it is under way keeps the event as a whole', async () => {
+    const { outbox, kept, runs } = await open(name)
+    for (const run of runs) {
+      await run(async (tx) => {
+        let late: Promise<unknown> = Promise.resolve()
+        await tx.$transaction(async (inner) => {
+          late = outbox.publish(inner, event)
+          late.catch(() => undefined)
+        })
+        await late
+      })
+    }
+    expect(await kept()).toEqual({ events: 2, rows: [] })
+  })
+
+  it('that is undone between statements of one turn leaves none of them to the one around it', async () => {
+    const { outbox, write, kept, runs } = await open(name)
+    for (const run of runs) {
+      await run(async (tx) => {
+        let late: readonly Promise<unknown>[] = []
+        const undone = tx.$transaction(async (inner) => {
+          late = [write(inner, 1), outbox.publish(inner, event), outbox.publish(inner, event)]
+          for (const one of late) one.catch(() => undefined)
+          await new Promise((resolve) => setImmediate(resolve))
+          throw BUSINESS
+        })
+        await expect(undone).rejects.toBe(BUSINESS)
+        await Promise.allSettled(late)
+      })
+    }
+    expect(await kept()).toEqual(NOTHING)
+  })
+
   it('that is over takes no event for the one around it', async () => {
     const { outbox, write, kept, runs } = await open(name)
     for (const [n, run] of runs.entries()) {

@@ -15,7 +15,7 @@ import { hasFailed, isIdle, isUncertain, type PgClient } from './pg-client.ts'
 
 export type Ended = Parameters<NonNullable<Transactions<object, SqlExecutor>['observe']>>[1]
 
-export interface Library<Tx extends object> {
+export interface Library<Tx extends object, Level = unknown> {
   /** Named in messages. */
   readonly name: string
   /** A new transaction around `fn`, as the library's documentation shows it. */
@@ -24,8 +24,19 @@ export interface Library<Tx extends object> {
   nested?<T>(tx: Tx, fn: (tx: Tx) => Promise<T>): Promise<T>
   /** Asks whether there still is a transaction, where the statements of `PROBES` cannot be sent; else rejects. */
   probe?(tx: Tx): Promise<unknown>
+  /**
+   * Asked once, when a publish begins: the nested transaction that all its statements belong to, also the later ones. Throws
+   * where the handle is over.
+   */
+  levelOf?(tx: Tx): Level | undefined
   /** One statement in the transaction, sent as it is. `ask` rejects unless there still is one, for those that must send it again. */
-  send(tx: Tx, sql: string, params: readonly SqlValue[], ask?: () => Promise<void>): Promise<Answer>
+  send(
+    tx: Tx,
+    sql: string,
+    params: readonly SqlValue[],
+    ask?: () => Promise<void>,
+    level?: Level,
+  ): Promise<Answer>
   /** Whether it is a handle inside a transaction; undefined when there is no telling. */
   inTransaction(handle: object): boolean | undefined
   /** A handle that `run` did not give: nothing is known of what was sent with it, so the database must be asked. */
@@ -53,11 +64,11 @@ export interface Library<Tx extends object> {
   observe?(tx: Tx, ended: Ended): boolean
 }
 
-class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
+class Client<Tx extends object, Level> implements Transactions<Tx, SqlExecutor> {
   readonly library: string
   /** People nest transactions with their library as well, and what that undoes nobody tells us. */
   readonly savepointsUnseen = true
-  readonly #library: Library<Tx>
+  readonly #library: Library<Tx, Level>
   readonly #doubts: Doubts
   readonly #depths = new WeakMap<object, number>()
   /** Those of `run`, of which the library tells everything that is sent. */
@@ -70,9 +81,9 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly #questions = new WeakMap<object, Promise<void>>()
   readonly observe?: (tx: Tx, ended: Ended) => boolean
   readonly flush?: (tx: Tx) => Promise<void>
-  readonly capture?: NonNullable<Library<Tx>['capture']>
+  readonly capture?: NonNullable<Library<Tx, Level>['capture']>
 
-  constructor(library: Library<Tx>) {
+  constructor(library: Library<Tx, Level>) {
     this.library = library.name
     this.#library = library
     this.#doubts = library.doubts ?? new Doubts()
@@ -153,10 +164,11 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   /** Statements are sent at once, in front of whatever the application sends next. */
   executor(tx: Tx): SqlExecutor {
     this.#requireOpen(tx)
+    const level = this.#library.levelOf?.(tx)
     const isDoubtful = this.#isDoubted(tx) || this.#library.isUnseen?.(tx) === true
     const isKnown = this.#library.isUnseen !== undefined || this.#seen.has(this.#subjectOf(tx))
     return {
-      run: (sql, params) => this.#sendOpen(tx, sql, params),
+      run: (sql, params) => this.#sendOpen(tx, sql, params, level),
       ...(isDoubtful ? { ask: () => this.#ask(tx) } : {}),
       ...(isDoubtful || isKnown ? { isDoubtful } : {}),
     }
@@ -187,9 +199,14 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     if (hasFailed(this.#library.pgClient?.(tx))) throw givenUp()
   }
 
-  async #sendOpen(tx: Tx, sql: string, params: readonly SqlValue[]): Promise<Answer> {
+  async #sendOpen(
+    tx: Tx,
+    sql: string,
+    params: readonly SqlValue[],
+    level: Level | undefined,
+  ): Promise<Answer> {
     this.#requireOpen(tx)
-    return await this.#send(tx, sql, params)
+    return await this.#send(tx, sql, params, level)
   }
 
   #isDoubted(tx: Tx): boolean {
@@ -227,9 +244,9 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
     for (const statement of PROBES) await this.#library.send(tx, statement, [])
   }
 
-  async #send(tx: Tx, sql: string, params: readonly SqlValue[] = []): Promise<Answer> {
+  async #send(tx: Tx, sql: string, params: readonly SqlValue[] = [], level?: Level): Promise<Answer> {
     try {
-      return await this.#library.send(tx, sql, boundValues(params), () => this.#ask(tx))
+      return await this.#library.send(tx, sql, boundValues(params), () => this.#ask(tx), level)
     } catch (error) {
       throw this.#failed(tx, error)
     }
@@ -278,5 +295,6 @@ class Client<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   }
 }
 
-export const clientOf = <Tx extends object>(library: Library<Tx>): Transactions<Tx, SqlExecutor> =>
-  new Client(library)
+export const clientOf = <Tx extends object, Level = unknown>(
+  library: Library<Tx, Level>,
+): Transactions<Tx, SqlExecutor> => new Client(library)

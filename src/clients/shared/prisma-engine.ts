@@ -50,10 +50,13 @@ export const sendNumbered = async <T>(
 
 const NUMBER = /\/\* posthaste (\d+) \*\//
 
-const isLate = (query: unknown): boolean => {
+/** Of a statement of ours that is known by its number. */
+const levelOf = (query: unknown): Level | undefined => {
   const number = called.size === 0 ? undefined : NUMBER.exec(JSON.stringify(query) ?? '')?.[1]
-  return number !== undefined && called.get(number)?.isUndone === true
+  return number === undefined ? undefined : called.get(number)
 }
+
+const isLate = (query: unknown): boolean => levelOf(query)?.isUndone === true
 
 /** Of all clients: a transaction is that of one engine. */
 export const doubts = new Doubts()
@@ -61,8 +64,10 @@ export const doubts = new Doubts()
 /** An engine is watched once, however many clients are made of it. */
 const engines = new WeakMap<Engine, Running>()
 
+const isError = (answer: unknown): boolean => answer instanceof Error
+
 const throwIfFailed = (results: readonly unknown[]): void => {
-  const failed = results.find((result) => result instanceof Error)
+  const failed = results.find(isError)
   if (failed !== undefined) throw failed
 }
 
@@ -80,20 +85,46 @@ export class LeftOut extends Error {
 
 /** Prisma stops at the first that fails, gives fewer answers than there were statements, and takes that for success. */
 const withLeftOut = (queries: readonly unknown[], answers: readonly unknown[]): unknown[] => {
-  const failed = answers.find((answer) => answer instanceof Error)
+  const failed = answers.findLast(isError)
   return queries.map((_, n) => (n < answers.length ? answers[n] : new LeftOut(failed)))
 }
 
-/** A batch without those that come too late, whose answers are errors in their places. */
+/**
+ * Cut in front of each of ours that has a number: the engine sends one statement of a batch after the answer to the other, and
+ * meanwhile the nested transaction may be undone.
+ */
+const partsOf = (queries: readonly unknown[]): unknown[][] => {
+  const parts: unknown[][] = []
+  for (const query of queries) {
+    const last = parts.at(-1)
+    if (last === undefined || levelOf(query) !== undefined) parts.push([query])
+    else last.push(query)
+  }
+  return parts
+}
+
+/** A batch without those that come too late, whose answers are errors in their places. It ends where Prisma stops. */
 const requestInTime = async (
   queries: readonly unknown[],
   request: (queries: readonly unknown[]) => Promise<unknown[]>,
 ): Promise<unknown[]> => {
-  const late = queries.map(isLate)
-  if (!late.includes(true)) return await request(queries)
-  const rest = queries.filter((_, n) => late[n] !== true)
-  const answers = rest.length === 0 ? [] : await request(rest)
-  return late.map((isLate) => (isLate ? undoneMeanwhile() : answers.shift()))
+  const answers: unknown[] = []
+  for (const part of partsOf(queries)) {
+    const isFirstLate = isLate(part[0])
+    if (isFirstLate) answers.push(undoneMeanwhile())
+    const rest = isFirstLate ? part.slice(1) : part
+    if (rest.length === 0) continue
+    try {
+      const some = await request(rest)
+      answers.push(...some)
+      if (some.length < rest.length || some.some(isError)) break
+    } catch (error) {
+      // Refused before anything of this part was sent. What was carried out before it is answered as such.
+      if (answers.length === 0) throw error
+      return queries.map((_, n) => (n < answers.length ? answers[n] : error))
+    }
+  }
+  return withLeftOut(queries, answers)
 }
 
 const ENGINE = ['transaction', 'request', 'requestBatch'] as const
@@ -121,9 +152,7 @@ export const watchEngine = (engine: Engine | undefined): Running | null => {
     const id = options.transaction?.kind === 'itx' ? options.transaction.options.id : undefined
     // The list of a `$transaction([…])` fails as a whole.
     if (id === undefined) return requestBatch(queries, options)
-    const answer = requestInTime(queries, async (rest) =>
-      withLeftOut(rest, await requestBatch(rest, options)),
-    )
+    const answer = requestInTime(queries, (part) => requestBatch(part, options))
     follow(id, answer, throwIfFailed)
     return answer
   }
