@@ -73,15 +73,15 @@ describe('Prisma', () => {
   })
 
   it('ends a transaction that takes too long while its function still runs', async () => {
-    const { outbox, stored, write, numbers } = await open(undefined, { timeout: 200 })
+    const { outbox, stored, write, numbers } = await open(undefined, { timeout: 2_000 })
     const running = outbox.transaction(async (tx) => {
       await write(tx, 1)
       await outbox.publish(tx, event)
-      await tx.$executeRawUnsafe('SELECT pg_sleep(0.5)')
+      await tx.$executeRawUnsafe('SELECT pg_sleep(2.5)')
     })
     await expect(running).rejects.toMatchObject(ROLLED_BACK)
     const late = outbox.transaction(async (tx) => {
-      await tx.$executeRawUnsafe('SELECT pg_sleep(0.5)')
+      await tx.$executeRawUnsafe('SELECT pg_sleep(2.5)')
       await outbox.publish(tx, event)
     })
     await expect(late).rejects.toMatchObject(ROLLED_BACK)

@@ -153,9 +153,9 @@ it('a publish that asks while Prisma ends the transaction, because it takes too 
     const asked = when('nested start called')
     const refused = expect(outbox.publish(tx, event)).rejects.toThrow('allow it more time')
     await asked
-    await Promise.all([exec(tx, 'SELECT SLEEP(0.5)'), refused])
+    await Promise.all([exec(tx, 'SELECT SLEEP(2.5)'), refused])
   }
-  await expect(prisma.$transaction(work, { timeout: 200 })).rejects.toMatchObject({ code: 'P2028' })
+  await expect(prisma.$transaction(work, { timeout: 2_000 })).rejects.toMatchObject({ code: 'P2028' })
   expect(await kept()).toEqual(NOTHING)
 })
 
