@@ -24,8 +24,8 @@ const SHARING = ['test/journeys/!(processes).test.ts', 'test/publish/*.test.ts']
 
 /** A test that only sometimes passes is a defect, so nothing is tried twice. The time is for those that hang, not for slow machines. */
 export const common = {
-  testTimeout: 180_000,
-  hookTimeout: 180_000,
+  testTimeout: 300_000,
+  hookTimeout: 300_000,
   // By default it is one second, which a busy machine takes for anything.
   expect: { poll: { timeout: 60_000 } },
   retry: 0,

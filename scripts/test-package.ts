@@ -64,7 +64,7 @@ interface Result {
 
 const execute = async (program: string, args: readonly string[], cwd: string): Promise<void> => {
   try {
-    await promisify(execFile)(program, args, { cwd, timeout: 300_000 })
+    await promisify(execFile)(program, args, { cwd, timeout: 900_000 })
   } catch (error) {
     const { stderr, message } = error as { readonly stderr?: string; readonly message: string }
     throw new Error(stderr || message)

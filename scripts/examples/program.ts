@@ -1,7 +1,7 @@
 /** A program under way: what it printed, and how it ended. */
 import { type ChildProcess, spawn } from 'node:child_process'
 
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 600_000
 
 export class Program {
   readonly #child: ChildProcess

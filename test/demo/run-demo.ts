@@ -32,7 +32,7 @@ export const runDemo = (
   new Promise((resolve) => {
     const only = drivers === null ? [] : ['--import', onlyHas(drivers)]
     const all = [...TYPESCRIPT, ...only, 'demo/main.ts', ...args]
-    execFile(process.execPath, all, { timeout: 110_000 }, (error, stdout, stderr) => {
+    execFile(process.execPath, all, { timeout: 170_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
     })
   })

@@ -35,7 +35,7 @@ export const runClientPage = async (
       ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
     }
     const args = ['--import', 'tsx', program.file]
-    const options = { cwd: dirname(program.file), env, timeout: 60_000 }
+    const options = { cwd: dirname(program.file), env, timeout: 600_000 }
     const { stdout } = await promisify(execFile)(process.execPath, args, options)
     return { printed: stdout, said: program.output }
   } finally {

@@ -39,7 +39,7 @@ export const describeTool = (name: string, databases: readonly DatabaseName[], o
   describe(name, () => {
     it.each(databases)(
       'migrates %s, leaves the tables alone, and takes them away again',
-      { timeout: 120_000 },
+      { timeout: 600_000 },
       async (which) => {
         const database = await emptyDatabase(which)
         closing.push(() => database.dispose())

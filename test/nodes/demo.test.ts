@@ -5,7 +5,7 @@ import { runDemo } from '../demo/run-demo.ts'
 it.each(['node:sqlite', 'better-sqlite3'] as const)(
   'the demo runs with %s alone',
   {
-    timeout: 120_000,
+    timeout: 600_000,
   },
   async (driver) => {
     const { code, stdout } = await runDemo(['--events', '300', '--json'], [driver])

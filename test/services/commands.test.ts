@@ -12,7 +12,7 @@ interface Ended {
 const services = (...args: readonly string[]): Promise<Ended> =>
   new Promise((resolve) => {
     const all = [...TYPESCRIPT, join('scripts', 'services', 'main.ts'), ...args]
-    execFile(process.execPath, all, { cwd: ROOT, timeout: 50_000 }, (error, stdout, stderr) => {
+    execFile(process.execPath, all, { cwd: ROOT, timeout: 170_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), stdout, stderr })
     })
   })
@@ -51,7 +51,7 @@ describe('npm run services', () => {
 describe('a reader that leaves early', () => {
   it.each(['scripts/services/main.ts', 'scripts/model.ts', 'simulator/main.ts'])(
     'ends %s quietly',
-    { timeout: 60_000 },
+    { timeout: 180_000 },
     async (program) => {
       const child = spawn(process.execPath, [...TYPESCRIPT, program, '--help'], { cwd: ROOT })
       child.stdout.destroy()
