@@ -199,12 +199,12 @@ export const readTopic: Topic = {
 
     'nothing behind a recent row is read, because it could be of the same key': async (t) => {
       const me = await t.worker()
-      const delayed = await t.publish({ key: 'k', due: { afterMs: 300 } })
+      const delayed = await t.publish({ key: 'k', due: { afterMs: 2_000 } })
       const due = { workerId: me.id, destination: 'alpha', lanes: null, limit: 10 }
-      await t.until(300, 'it is due', async () => (await t.read()).activatable)
+      await t.until(2_000, 'it is due', async () => (await t.read()).activatable)
       const recent = await t.publish({ key: 'k' })
       await t.store.queue.activate(due)
-      assert.deepEqual((await t.read({ skipRecentMs: 250 })).fresh, [])
+      assert.deepEqual((await t.read({ skipRecentMs: 1_900 })).fresh, [])
       assert.deepEqual(await t.readableIds(), idsOf([recent, delayed]))
     },
 
