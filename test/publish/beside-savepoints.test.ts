@@ -11,21 +11,27 @@ const pausedWorld = (at: Moment) => {
   return { ...pause, ...createWorld({ transactions: withHooks(pause.hook) }) }
 }
 
+/** With the outer handle, while a nested one that ends so is at this moment; nothing is sent before that goes on. */
+const publishedBeside = async (at: Moment, end: () => Promise<unknown>) => {
+  const { outbox, database, intake, reached, goOn } = pausedWorld(at)
+  await outbox.transaction(async (tx) => {
+    const nested = outbox.transaction(end).catch(() => undefined)
+    await reached
+    const beside = outbox.publish(tx, event('beside'))
+    await turn()
+    expect(database.sent).toBe(0)
+    goOn()
+    await beside
+    await nested
+  })
+  return { database, intake }
+}
+
 describe('a publish beside a savepoint that is on its way', () => {
   for (const at of ['begin', 'begun'] as const) {
     it(`waits until it is there, and shares its fate (${at})`, async () => {
       for (const end of [undo, fine]) {
-        const { outbox, database, intake, reached, goOn } = pausedWorld(at)
-        await outbox.transaction(async (tx) => {
-          const nested = outbox.transaction(end).catch(() => undefined)
-          await reached
-          const beside = outbox.publish(tx, event('beside'))
-          await turn()
-          expect(database.sent).toBe(0)
-          goOn()
-          await beside
-          await nested
-        })
+        const { database, intake } = await publishedBeside(at, end)
         expect(database.log.slice(0, 2)).toEqual(['savepoint', 'insert beside'])
         expect(database.rows).toHaveLength(end === fine ? 1 : 0)
         expect(intake.types).toEqual(end === fine ? ['beside'] : [])
@@ -207,17 +213,7 @@ describe('a publish beside a savepoint that ends', () => {
   for (const at of ['end', 'ended'] as const) {
     it(`waits until it is gone, and is not undone with it (${at})`, async () => {
       for (const end of [undo, fine]) {
-        const { outbox, database, intake, reached, goOn } = pausedWorld(at)
-        await outbox.transaction(async (tx) => {
-          const nested = outbox.transaction(end).catch(() => undefined)
-          await reached
-          const beside = outbox.publish(tx, event('beside'))
-          await turn()
-          expect(database.sent).toBe(0)
-          goOn()
-          await beside
-          await nested
-        })
+        const { database, intake } = await publishedBeside(at, end)
         const ended = end === fine ? 'release' : 'rollback to'
         expect(database.log).toEqual(['savepoint', ended, 'insert beside', 'commit'])
         expect(intake.types).toEqual(['beside'])
