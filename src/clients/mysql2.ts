@@ -5,6 +5,7 @@
 import { ERROR_CODES, StoreError } from '../core/errors.ts'
 import type { Transactions } from '../core/spi/index.ts'
 import type { MysqlConnection, MysqlPool } from '../stores/mysql/driver.ts'
+import { LendingPool } from '../stores/mysql/lending-pool.ts'
 import { MysqlTransactions } from '../stores/mysql/transactions.ts'
 import type { SqlExecutor } from '../stores/sql/sql-executor.ts'
 import { requireMethods } from './shared/handles.ts'
@@ -26,6 +27,6 @@ export const mysql2Transactions = <Connection extends object>(
   return new MysqlTransactions<Connection>({
     place: 'MySQL',
     options: { onStatement: null, queryTimeoutMs: QUERY_TIMEOUT_MS },
-    application: pool as unknown as MysqlPool<MysqlConnection>,
+    application: new LendingPool(pool as unknown as MysqlPool<MysqlConnection>, { isOurs: false }),
   })
 }

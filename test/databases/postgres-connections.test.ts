@@ -5,6 +5,9 @@ import { PostgresWorld, publishTick, tick } from './postgres-world.ts'
 import { startProxy } from './proxy.ts'
 import { codesOf, judge, OUTAGE_CODES, startTraffic, WELL } from './traffic.ts'
 
+/** Longer than a busy machine takes for a statement, or for a new connection. */
+const SHORT = { queryTimeoutMs: 5_000 }
+
 let world: PostgresWorld
 
 beforeEach(async () => {
@@ -99,9 +102,7 @@ it('[38] a connection that ends in the same breath in which it is made does not 
 describe('connections that fall silent', () => {
   it('[39] time out, are thrown away, and work goes on over new ones', async () => {
     await using proxy = await startProxy(world.url)
-    const outbox = world.listen(
-      world.outbox({ url: proxy.url, hotLeaseMs: 1_000, storeOptions: { queryTimeoutMs: 1_000 } }),
-    )
+    const outbox = world.listen(world.outbox({ url: proxy.url, hotLeaseMs: 1_000, storeOptions: SHORT }))
     await outbox.start()
     await publishTick(outbox, 1)
     await world.drained()
@@ -128,7 +129,7 @@ describe('connections that fall silent', () => {
 
   it('[39] in the middle of a transaction, are thrown away with it', async () => {
     await using proxy = await startProxy(world.url)
-    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: { queryTimeoutMs: 1_000 } }))
+    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: SHORT }))
     await outbox.start()
     const running = outbox.transaction(async (tx) => {
       await outbox.publish(tx, tick(1))
@@ -146,7 +147,7 @@ describe('connections that fall silent', () => {
 
   it('[39] at COMMIT: unknown, and nothing is sent from memory', async () => {
     await using proxy = await startProxy(world.url)
-    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: { queryTimeoutMs: 1_000 } }))
+    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: SHORT }))
     await outbox.start()
     const running = outbox.transaction(async (tx) => {
       await outbox.publish(tx, tick(1))
@@ -163,7 +164,7 @@ describe('connections that fall silent', () => {
   it('[39] before they are made: a start fails after its time, and a later one works', async () => {
     await using proxy = await startProxy(world.url)
     proxy.goSilent()
-    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: { queryTimeoutMs: 1_000 } }))
+    const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: SHORT }))
     await expect(outbox.start()).rejects.toMatchObject({
       code: 'POSTHASTE_STORE_UNAVAILABLE',
       transient: true,

@@ -69,7 +69,8 @@ const reset = ({ client, server }: Pair): void => {
 class TcpProxy {
   #target: Target
   readonly #pairs = new Set<Pair>()
-  readonly #server = createServer((client) => this.#accept(client))
+  // Half open, or a client that ends a silent connection would be told at once that the server had ended it, too.
+  readonly #server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client))
   #mode: Mode = 'pass'
   #trap: Trap | null = null
   #count = 0
@@ -86,7 +87,9 @@ class TcpProxy {
   }
 
   get open(): number[] {
-    return [...this.#pairs].filter(({ client }) => !client.destroyed).map(({ number }) => number)
+    return [...this.#pairs]
+      .filter(({ client }) => !client.destroyed && !client.readableEnded)
+      .map(({ number }) => number)
   }
 
   async listen(): Promise<number> {
@@ -126,7 +129,7 @@ class TcpProxy {
       client.resetAndDestroy()
       return
     }
-    const server = connect({ ...this.#target, noDelay: true })
+    const server = connect({ ...this.#target, noDelay: true, allowHalfOpen: true })
     const pair: Pair = {
       number: ++this.#count,
       client,
@@ -144,6 +147,9 @@ class TcpProxy {
     ] as const) {
       // A reset is what this is for; the other end hears of it by the close.
       end.on('error', NEVER)
+      end.on('end', () => {
+        if (!pair.silent) other.end()
+      })
       end.on('close', () => {
         if (!pair.silent) other.destroy()
         if (other.destroyed) this.#pairs.delete(pair)

@@ -20,7 +20,7 @@ const insertUncommitted = async (): Promise<void> => {
 
 describe.each(SERVERS)('%s: with an open transaction', (server) => {
   beforeEach(async () => {
-    world = await createWorld(server, { queryTimeoutMs: 2_000 })
+    world = await createWorld(server, { queryTimeoutMs: 10_000 })
     open = await world.t.begin()
     await insertUncommitted()
   })

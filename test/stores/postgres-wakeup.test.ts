@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { postgresStore } from '../../src/stores/postgres/index.ts'
+import { startProxy } from '../databases/proxy.ts'
 import { createWorld, type World } from './postgres-words.ts'
 import { newPostgresUrl, pgbouncerUrl } from './servers.ts'
 import { type LogLine, testContext } from './sqlite-files.ts'
@@ -112,7 +113,7 @@ describe('wake-ups', () => {
     const url = new URL(world.url)
     url.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
     const pool = new pg.Pool({ connectionString: url.href })
-    const store = postgresStore({ pool, schema: world.schema, queryTimeoutMs: 1_000 })
+    const store = postgresStore({ pool, schema: world.schema, queryTimeoutMs: 5_000 })
     const lines: LogLine[] = []
     await store.open(testContext(lines))
     silent = true
@@ -122,6 +123,16 @@ describe('wake-ups', () => {
     await store.close()
     await pool.end()
     proxy.close()
+  })
+
+  it('[39] do not keep a close waiting for a connection that fell silent', async () => {
+    await using proxy = await startProxy(world.url)
+    const store = postgresStore({ connectionString: proxy.url, schema: world.schema })
+    await store.open(testContext())
+    const stop = await store.wakeup!.listen(() => undefined)
+    proxy.goSilent()
+    await stop()
+    await store.close()
   })
 
   it('do not need a server that is there', async () => {

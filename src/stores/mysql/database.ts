@@ -9,6 +9,7 @@ import type { StoreContext } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
 import { isHeader, loadDriver, type MysqlConnection, type MysqlPool } from './driver.ts'
 import { isBroken, isConflict, isDuplicate, storeErrorOf } from './errors.ts'
+import { LendingPool } from './lending-pool.ts'
 import type { ResolvedMysqlOptions } from './options.ts'
 import { textOf } from './script.ts'
 
@@ -61,9 +62,8 @@ const SNAPSHOT_END = [statement('COMMIT')]
 
 interface OpenState {
   readonly context: StoreContext
-  readonly own: MysqlPool<MysqlConnection>
-  readonly application: MysqlPool<MysqlConnection>
-  readonly endsApplication: boolean
+  readonly own: LendingPool
+  readonly application: LendingPool
 }
 
 /** Host and database, never the password. */
@@ -103,7 +103,7 @@ export class MysqlDatabase {
   }
 
   /** What the application's transactions run on. */
-  get application(): MysqlPool<MysqlConnection> {
+  get application(): LendingPool {
     return this.#opened().application
   }
 
@@ -121,7 +121,7 @@ export class MysqlDatabase {
     if (state === null) return
     this.#state = null
     await state.own.end()
-    if (state.endsApplication) await state.application.end()
+    await state.application.end()
   }
 
   /** One statement, one round trip, a transaction of its own. */
@@ -207,34 +207,32 @@ export class MysqlDatabase {
   }
 
   async #withConnection<T>(state: OpenState, work: (connection: MysqlConnection) => Promise<T>): Promise<T> {
-    const connection = await state.own.getConnection()
+    const connection = await state.own.borrow()
     try {
       if (!this.#configured.has(innerOf(connection))) {
         await connection.query({ sql: SETUP, timeout: this.options.queryTimeoutMs })
         this.#configured.add(innerOf(connection))
       }
       const result = await work(connection)
-      connection.release?.()
+      state.own.giveBack(connection, { isBroken: false })
       return result
     } catch (error) {
-      await this.#giveBack(connection, error)
+      state.own.giveBack(connection, { isBroken: isBroken(error) || !(await this.#isCleared(connection)) })
       throw error
     }
   }
 
-  /** After an error nothing may stay open on the connection; where that cannot be had, it is thrown away. */
-  async #giveBack(connection: MysqlConnection, error: unknown): Promise<void> {
-    if (!isBroken(error)) {
-      try {
-        await connection.query({
-          sql: 'ROLLBACK; UNLOCK TABLES; SET SESSION wait_timeout = DEFAULT, lock_wait_timeout = DEFAULT',
-          timeout: this.options.queryTimeoutMs,
-        })
-        connection.release?.()
-        return
-      } catch {}
+  /** After an error nothing may stay open on the connection. */
+  async #isCleared(connection: MysqlConnection): Promise<boolean> {
+    try {
+      await connection.query({
+        sql: 'ROLLBACK; UNLOCK TABLES; SET SESSION wait_timeout = DEFAULT, lock_wait_timeout = DEFAULT',
+        timeout: this.options.queryTimeoutMs,
+      })
+      return true
+    } catch {
+      return false
     }
-    connection.destroy()
   }
 
   async #send(connection: MysqlConnection, texts: readonly string[]): Promise<readonly Answer[]> {
@@ -274,13 +272,17 @@ export class MysqlDatabase {
             charset: 'utf8mb4',
             enableKeepAlive: true,
           })
-    const state: OpenState = { context, own, application, endsApplication: !('pool' in source) }
+    const state: OpenState = {
+      context,
+      own: new LendingPool(own, { isOurs: true }),
+      application: new LendingPool(application, { isOurs: !('pool' in source) }),
+    }
     try {
       await this.#withConnection(state, (connection) => this.#checkServer(connection, context))
       this.#state = state
     } catch (error) {
-      await own.end().catch(() => undefined)
-      if (state.endsApplication) await application.end().catch(() => undefined)
+      await state.own.end()
+      await state.application.end()
       throw storeErrorOf(error, this.place)
     }
   }

@@ -9,11 +9,14 @@ import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import { checkScope as checkSqlScope, type Scope as SqlScope } from '../sql/transaction-scope.ts'
 import { isHeader, type MysqlConnection, saysInTransaction } from './driver.ts'
 import { endsTransaction, isBroken } from './errors.ts'
+import type { LendingPool } from './lending-pool.ts'
 import { isSteering, transactionControl } from './transaction-control.ts'
 
 /** A connection with a transaction on it. */
 export interface Open {
   readonly connection: MysqlConnection
+  /** Where the connection is given back to; null if it is the application's. */
+  readonly pool: LendingPool | null
   broken: boolean
   /** The server has ended the transaction by itself. */
   gone: 'rolledBack' | 'committed' | null

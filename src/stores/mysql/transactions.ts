@@ -132,7 +132,7 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
       )
     }
     // Whether it is in a transaction is known with the first answer, and then not in one means never in one.
-    const open: Open = { connection: tx, broken: false, gone: null }
+    const open: Open = { connection: tx, pool: null, broken: false, gone: null }
     return this.#executorOn(open, () => undefined, null)
   }
 
@@ -174,7 +174,8 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
   async #connect(): Promise<Open> {
     const database = this.#database
     try {
-      return { connection: await database.application.getConnection(), broken: false, gone: null }
+      const pool = database.application
+      return { connection: await pool.borrow(), pool, broken: false, gone: null }
     } catch (error) {
       throw storeErrorOf(error, database.place)
     }
@@ -236,8 +237,7 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
     }
   }
 
-  #release({ connection, broken }: Open): void {
-    if (broken) connection.destroy()
-    else connection.release?.()
+  #release({ connection, pool, broken }: Open): void {
+    pool?.giveBack(connection, { isBroken: broken })
   }
 }

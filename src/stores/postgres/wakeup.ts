@@ -19,6 +19,7 @@ const LONGEST_PAUSE_MS = 30_000
 /** A connection that died without a word is noticed after at most this. */
 const CHECK_INTERVAL_MS = 30_000
 const CHECK_TIMEOUT_MS = 10_000
+const END_TIMEOUT_MS = 1_000
 /** The server takes 8,000 bytes. Beyond that everybody is woken. */
 const MAX_PAYLOAD_BYTES = 7_000
 
@@ -105,7 +106,17 @@ class Listener {
     this.#timer?.()
     const connection = this.#connection
     this.#connection = null
-    await connection?.end().catch(() => undefined)
+    if (connection !== null) await this.#end(connection)
+  }
+
+  /** One that fell silent never says that it has ended. */
+  async #end(connection: PostgresSoleConnection): Promise<void> {
+    let cancel: Cancel | null = null
+    const enough = new Promise<void>((resolve) => {
+      cancel = this.#context.runtime.schedule(END_TIMEOUT_MS, resolve, { background: true })
+    })
+    await Promise.race([connection.end().catch(() => undefined), enough])
+    cancel!()
   }
 
   async #connect(): Promise<boolean> {
