@@ -2,88 +2,48 @@
  * `npm test`, and with --rest `npm run test:rest`. What waits for the network goes on beside what needs the processor,
  * and what comes after the tests in pairs, because each of them alone keeps one processor busy.
  */
-import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
 import { type Part, REST_FILES, SPLIT_FILES } from '../test/parts.ts'
-import { heading, ROOT } from './run.ts'
 import { installServices } from './services/index.ts'
-import { NO_OPTIONS, runCommand } from './usage.ts'
+import { BUILD, reportSteps, runStep, STEP_OPTIONS, type Step, script } from './test-steps.ts'
+import { runCommand } from './usage.ts'
 
-const HELP = `Usage: npm test
-       npm run test:rest
+const HELP = `Usage: npm test [-- --json]
+       npm run test:rest [-- --json]
 
 npm test: build, the tests, the examples, 500 simulated histories, the package on newer Nodes. A quarter of an hour.
 npm run test:rest: what the tests leave out, because it asks the same on one more server or driver (test/parts.ts), and the
-drivers of newer Nodes. Ten minutes more. Neither takes options. Of one file: npx vitest run FILE
+drivers of newer Nodes. Ten minutes more. Of one file: npx vitest run FILE
+
+  --json   the last line on stdout is one JSON object: {suite, passed, failed, steps: [{name, ok, seconds}]}
 
 Exit code: 0 all is well, 1 something is not, 2 the command was not understood.
 `
 
-interface Step {
-  readonly name: string
-  readonly command: readonly [string, ...string[]]
-  readonly part?: Part
-}
+const only = (part: Part) => ({ POSTHASTE_TEST_PART: part })
 
-const script = (path: string, ...args: readonly string[]): Step['command'] => [
-  'node',
-  '--import',
-  'tsx',
-  path,
-  ...args,
-]
-
-const BUILD: Step = { name: 'Build', command: ['tsdown', '--log-level', 'warn'] }
 /** The first two hundred are among the tests. */
 const SIMULATE: Step = {
   name: 'Simulated histories',
   command: script('simulator/main.ts', '--from', '201', '--seeds', '300'),
 }
 const NODES: Step = { name: 'Other Nodes', command: script('scripts/nodes.ts', 'install') }
-const TESTS: Step = { name: 'Tests', command: ['vitest', 'run'], part: 'most' }
+const TESTS: Step = { name: 'Tests', command: ['vitest', 'run'], env: only('most') }
 const REST: Step = {
   name: 'The rest of the tests',
   command: ['vitest', 'run', ...REST_FILES, ...SPLIT_FILES],
-  part: 'rest',
+  env: only('rest'),
 }
 const EXAMPLES: Step = { name: 'Examples', command: script('scripts/test-examples.ts', '--built') }
 const DRIVERS: Step = { name: 'Drivers on other Nodes', command: script('scripts/nodes.ts', 'test') }
 const PACKAGE: Step = { name: 'Package', command: script('scripts/test-package.ts', '--built') }
 
-const summary: string[] = []
-
-/** `aside`: beside others, so what it says is shown when it has ended. */
-const run = async ({ name, command: [program, ...args], part }: Step, aside: boolean): Promise<boolean> => {
-  const started = performance.now()
-  const PATH = `${join(ROOT, 'node_modules', '.bin')}:${process.env.PATH ?? ''}`
-  if (!aside) heading(name)
-  const child = spawn(program, args, {
-    cwd: ROOT,
-    env: { ...process.env, PATH, ...(part === undefined ? {} : { POSTHASTE_TEST_PART: part }) },
-    stdio: aside ? ['ignore', 'pipe', 'pipe'] : 'inherit',
-  })
-  const said: Buffer[] = []
-  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (bytes: Buffer) => said.push(bytes))
-  const ok = await new Promise<boolean>((resolve) => {
-    child.once('error', (error) => {
-      said.push(Buffer.from(`${program}: ${error.message}\n`))
-      resolve(false)
-    })
-    child.once('close', (code) => resolve(code === 0))
-  })
-  if (aside) {
-    heading(name)
-    process.stdout.write(Buffer.concat(said))
-  }
-  const seconds = ((performance.now() - started) / 1000).toFixed(0)
-  summary.push(`${name.padEnd(30)} ${ok ? 'ok' : 'FAILED'} ${seconds} s`)
-  return ok
-}
+const ASIDE = { aside: true }
+const IN_FRONT = { aside: false }
 
 /** One after the other, until one fails. */
 const inTurn = async (steps: readonly Step[]): Promise<boolean> => {
-  for (const step of steps) if (!(await run(step, true))) return false
+  for (const step of steps) if (!(await runStep(step, ASIDE))) return false
   return true
 }
 
@@ -95,26 +55,28 @@ const beside = async (...rows: readonly (readonly Step[])[]): Promise<boolean> =
 const most = async (): Promise<boolean> => {
   // Brought now for those who will start them; they say what is wrong when one is missing.
   void installServices().catch(() => undefined)
-  const nodes = run(NODES, true)
+  const nodes = runStep(NODES, ASIDE)
   return (
     (await beside([BUILD], [SIMULATE])) &&
-    (await run(TESTS, false)) &&
+    (await runStep(TESTS, IN_FRONT)) &&
     (await nodes) &&
     (await beside([EXAMPLES], [PACKAGE]))
   )
 }
 
 const rest = async (): Promise<boolean> => {
-  const nodes = run(NODES, true)
-  return (await run(BUILD, true)) && (await run(REST, false)) && (await nodes) && (await run(DRIVERS, false))
+  const nodes = runStep(NODES, ASIDE)
+  return (
+    (await runStep(BUILD, ASIDE)) &&
+    (await runStep(REST, IN_FRONT)) &&
+    (await nodes) &&
+    (await runStep(DRIVERS, IN_FRONT))
+  )
 }
 
-const OPTIONS = { ...NO_OPTIONS, rest: { type: 'boolean', default: false } } as const
+const OPTIONS = { ...STEP_OPTIONS, rest: { type: 'boolean', default: false } } as const
 
-const code = await runCommand('test', HELP, OPTIONS, async (given) => {
-  const ok = await (given.rest ? rest() : most())
-  heading('Summary')
-  for (const line of summary) console.log(line)
-  return ok ? 0 : 1
-})
+const code = await runCommand('test', HELP, OPTIONS, async ({ rest: isRest, json }) =>
+  isRest ? reportSteps('rest', await rest(), json) : reportSteps('most', await most(), json),
+)
 process.exit(code)
