@@ -6,6 +6,12 @@ import { fine, type Hook, MOMENTS, type Moment, pausing, turn, undo, withHooks }
 
 const event = (type: string) => ({ type, payload: { n: 1 } })
 
+/** Its schema answers later. */
+const asking = (type: string) => {
+  const validate = async (value: unknown) => ({ value })
+  return defineEvent(type, { schema: { '~standard': { version: 1, vendor: 'slow', validate } } })
+}
+
 const pausedWorld = (at: Moment) => {
   const pause = pausing(at)
   return { ...pause, ...createWorld({ transactions: withHooks(pause.hook) }) }
@@ -59,14 +65,34 @@ describe('a publish beside a savepoint that is on its way', () => {
     })
   }
 
-  it('may wait for it, also when both were called in the same turn', async () => {
-    const { outbox, intake } = createWorld()
-    await outbox.transaction(async (tx) => {
-      const nested = outbox.transaction(async () => 'after')
-      await outbox.publishFrom(tx, { pullEvents: async () => [event(await nested)] })
+  for (const [beside, sent] of [
+    ['nothing', []],
+    ['one sent before', ['before']],
+    ['one sent in the same turn', ['same']],
+    ['its mark', []],
+  ] as const)
+    it(`may wait for it, also when both were called in the same turn (beside ${beside})`, async () => {
+      const mark = async () => ({ id: 'mark', drop: async () => undefined })
+      const { outbox, intake, runtime } = createWorld({
+        ...(beside === 'its mark' ? { store: { mark } } : {}),
+        transactions: (fake) => ({ ...fakeTransactions(fake), savepointsUnseen: beside === 'its mark' }),
+      })
+      // Nobody waits here but for each other.
+      Object.assign(runtime, {
+        schedule: (_: number, fn: () => void) => clearImmediate.bind(null, setImmediate(fn)),
+      })
+      await outbox.transaction(async (tx) => {
+        const before = beside === 'one sent before' ? outbox.publish(tx, event('before')) : null
+        const nested = outbox.transaction(async () => 'after')
+        const same = beside === 'one sent in the same turn' ? outbox.publish(tx, event('same')) : null
+        const validate = async () => ({ value: await nested })
+        const late = defineEvent('late', {
+          schema: { '~standard': { version: 1, vendor: 'late', validate } },
+        })
+        await Promise.all([before, same, outbox.publish(tx, late({}))])
+      })
+      expect(intake.types).toEqual([...sent, 'late'])
     })
-    expect(intake.types).toEqual(['after'])
-  })
 
   it('is not missed in the database when it was undone with it', async () => {
     const looked: string[] = []
@@ -90,13 +116,15 @@ describe('a publish beside a savepoint that is on its way', () => {
   })
 
   it('is not in it when both were called in the same turn', async () => {
-    const { outbox, database, intake } = createWorld()
-    await outbox.transaction(async (tx) => {
-      const nested = outbox.transaction(undo)
-      await Promise.allSettled([nested, outbox.publish(tx, event('beside'))])
-    })
-    expect(database.log).toEqual(['insert beside', 'savepoint', 'rollback to', 'commit'])
-    expect(intake.types).toEqual(['beside'])
+    for (const draft of [event('beside'), asking('beside')({})]) {
+      const { outbox, database, intake } = createWorld()
+      await outbox.transaction(async (tx) => {
+        const nested = outbox.transaction(undo)
+        await Promise.allSettled([nested, outbox.publish(tx, draft)])
+      })
+      expect(database.log).toEqual(['insert beside', 'savepoint', 'rollback to', 'commit'])
+      expect(intake.types).toEqual(['beside'])
+    }
   })
 
   it('is sent in its turn: before what the function of the nested one publishes', async () => {
@@ -194,12 +222,10 @@ describe('a publish beside a savepoint that is on its way', () => {
       store: { mark },
       transactions: (database) => ({ ...withHooks(pause.hook)(database), savepointsUnseen: true }),
     })
-    const validate = async (value: unknown) => ({ value })
-    const slow = defineEvent('slow', { schema: { '~standard': { version: 1, vendor: 'slow', validate } } })
     await outbox.transaction(async (tx) => {
       const nested = outbox.transaction(fine)
       await pause.reached
-      const beside = outbox.publish(tx, slow({}))
+      const beside = outbox.publish(tx, asking('slow')({}))
       await turn()
       expect(marked).toEqual([])
       pause.goOn()

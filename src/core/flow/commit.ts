@@ -14,7 +14,7 @@
  * nothing is sent while a savepoint begins or ends.
  */
 import { ERROR_CODES, TransactionError } from '../errors.ts'
-import type { Logger, Metrics, Runtime } from '../spi/index.ts'
+import type { Cancel, Logger, Metrics, Runtime } from '../spi/index.ts'
 import { type Callback, Frame, type PendingWork } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import type { Budget, Published } from './publish.ts'
@@ -30,6 +30,13 @@ export interface ScopeParts {
   readonly intake: HotIntake
   /** Most hot deliveries per destination, and bytes in all, that wait in memory for the commit. */
   readonly capacity: { readonly count: number; readonly bytes: number }
+}
+
+/** A nested transaction waits no longer for a publish that began after it was called and has not been sent. */
+const LATE_PUBLISH_MS = 1_000
+
+const allDone = async (work: readonly PendingWork[]): Promise<void> => {
+  await Promise.all(work.map(({ done }) => done))
 }
 
 export class CommitScope {
@@ -210,15 +217,10 @@ export class CommitScope {
    * it, although its own function ended well.
    */
   async pushFrame(below: Frame): Promise<Frame> {
-    let publishes = this.#publishes()
-    // What is sent right after the call, without an await between, comes before it as well. What only begins then may
-    // wait for this one.
-    await Promise.resolve()
-    while (publishes.length > 0 || this.#inserts.size > 0) {
-      await Promise.all(publishes.map((entry) => entry.done))
-      await this.#sent()
-      publishes = this.#publishes()
-    }
+    await allDone(this.#publishes())
+    if (this.#publishes().length > 0) await this.#lateDone()
+    // Not in a function of its own: until that has answered something may be sent again.
+    while (this.#inserts.size > 0) await Promise.allSettled(this.#inserts)
     if (below.failed || below.state !== 'open') throw endedError()
     if (this.innermost !== below) throw besideError()
     const frame = new Frame(below)
@@ -230,6 +232,21 @@ export class CommitScope {
   #publishes(): readonly PendingWork[] {
     const pending = this.#frames.flatMap((frame) => [...frame.pending])
     return pending.filter((entry) => entry.kind === 'publish')
+  }
+
+  /** What began after the call, maybe in the same turn, comes before it as well; but it may wait for this one. */
+  async #lateDone(): Promise<void> {
+    let isEnough = false
+    let cancel!: Cancel
+    const enough = new Promise<void>((resolve) => {
+      cancel = this.#parts.runtime.schedule(LATE_PUBLISH_MS, () => {
+        isEnough = true
+        resolve()
+      })
+    })
+    for (let late = this.#publishes(); late.length > 0 && !isEnough; late = this.#publishes())
+      await Promise.race([allDone(late), enough])
+    cancel()
   }
 
   /** Its savepoint is there. What waited for it is sent before its function begins. */
