@@ -25,8 +25,8 @@ export interface Library<Tx extends object, Level = unknown> {
   /** Asks whether there still is a transaction, where the statements of `PROBES` cannot be sent; else rejects. */
   probe?(tx: Tx): Promise<unknown>
   /**
-   * Asked once, when a publish begins: the nested transaction that all its statements belong to, also the later ones. Throws
-   * where the handle is over.
+   * Asked once by each executor, when what it is for begins: the nested transaction that all its statements belong to, also the
+   * later ones. Throws where the handle is over.
    */
   levelOf?(tx: Tx): Level | undefined
   /** One statement in the transaction, sent as it is. `ask` rejects unless there still is one, for those that must send it again. */
