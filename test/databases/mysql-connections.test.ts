@@ -6,7 +6,7 @@ import { dropTables, newPrefix } from '../stores/mysql-harness.ts'
 import { SERVERS } from '../stores/mysql-words.ts'
 import { serverUrl } from '../stores/servers.ts'
 import { until } from '../stores/until.ts'
-import { type Proxy, startProxy } from './proxy.ts'
+import { startProxy } from './proxy.ts'
 
 /** Longer than a busy machine takes for a statement, or for a new connection. */
 const TIMEOUT_MS = 5_000
@@ -20,10 +20,12 @@ const open = (connectionString: string, prefix: string) =>
 
 const tick = (n: number) => ({ type: 'tick', payload: { n } })
 
+type TcpProxy = Awaited<ReturnType<typeof startProxy>>
+
 /** `work` with an outbox behind a proxy, and with one that reaches the same tables directly. */
 const throughProxy = async (
   server: (typeof SERVERS)[number],
-  work: (proxy: Proxy, outbox: ReturnType<typeof open>, other: ReturnType<typeof open>) => Promise<void>,
+  work: (proxy: TcpProxy, outbox: ReturnType<typeof open>, other: ReturnType<typeof open>) => Promise<void>,
 ): Promise<void> => {
   const prefix = newPrefix()
   // After the proxy is closed: until then the server waits for a client that is gone.
