@@ -18,7 +18,7 @@ import type { Cancel, Logger, Metrics, Runtime } from '../spi/index.ts'
 import { type Callback, Frame, type PendingWork } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import type { Budget, Published } from './publish.ts'
-import { SavepointGate } from './savepoint-gate.ts'
+import { allDone, SavepointGate } from './savepoint-gate.ts'
 import { isPromise } from './validate-payload.ts'
 
 export type Ending = 'committed' | 'rolledBack' | 'unknown'
@@ -34,10 +34,6 @@ export interface ScopeParts {
 
 /** A nested transaction waits no longer for a publish that began after it was called and has not been sent. */
 const LATE_PUBLISH_MS = 1_000
-
-const allDone = async (work: readonly PendingWork[]): Promise<void> => {
-  await Promise.all(work.map(({ done }) => done))
-}
 
 export class CommitScope {
   #state: 'open' | 'ending' | 'ended' = 'open'
@@ -212,13 +208,13 @@ export class CommitScope {
   }
 
   /**
-   * Before a savepoint: publishes that began earlier are finished first, so that they stay outside of it, and those that
-   * come now wait until it is there (`enter`). A second one beside another that is open would be undone together with
-   * it, although its own function ended well.
+   * Before a savepoint: publishes that began earlier are finished first, and late ones within a second, so that they stay
+   * outside of it; what is sent after that waits until it is there (`enter`). A second one beside another that is open
+   * would be undone together with it, although its own function ended well.
    */
   async pushFrame(below: Frame): Promise<Frame> {
-    await allDone(this.#publishes())
-    if (this.#publishes().length > 0) await this.#lateDone()
+    await this.#gate.finished(this.#publishes(), below, () => this.#inserts.size > 0)
+    if (this.#publishes().length > 0) await this.#lateDone(below)
     // Not in a function of its own: until that has answered something may be sent again.
     while (this.#inserts.size > 0) await Promise.allSettled(this.#inserts)
     if (below.failed || below.state !== 'open') throw endedError()
@@ -235,14 +231,16 @@ export class CommitScope {
   }
 
   /** What began after the call, maybe in the same turn, comes before it as well; but it may wait for this one. */
-  async #lateDone(): Promise<void> {
+  async #lateDone(below: Frame): Promise<void> {
     let isEnough = false
     let cancel!: Cancel
     const enough = new Promise<void>((resolve) => {
-      cancel = this.#parts.runtime.schedule(LATE_PUBLISH_MS, () => {
+      const stop = (): void => {
         isEnough = true
         resolve()
-      })
+      }
+      cancel = this.#parts.runtime.schedule(LATE_PUBLISH_MS, stop)
+      void below.over.then(stop)
     })
     for (let late = this.#publishes(); late.length > 0 && !isEnough; late = this.#publishes())
       await Promise.race([allDone(late), enough])

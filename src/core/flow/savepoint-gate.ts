@@ -7,11 +7,26 @@
  * open by then. Otherwise events of one key would change places.
  */
 import { ERROR_CODES, TransactionError } from '../errors.ts'
+import { within } from '../runtime/signal.ts'
 import type { Runtime } from '../spi/index.ts'
-import type { Frame } from './frame.ts'
+import type { Frame, PendingWork } from './frame.ts'
 
-/** A savepoint that takes longer waits for something that waits for it. */
+/** Whoever waits longer, for a savepoint or before one, waits for something that waits for it. */
 const LONGEST_WAIT_MS = 30_000
+
+const SAVEPOINT_STUCK =
+  `a publish waited ${LONGEST_WAIT_MS / 1_000} s for a nested transaction to begin or end. Most likely a hook of the ` +
+  'library waits for the publish, and that was called elsewhere (by a queue, a batch): publish in the hook itself.'
+
+const PUBLISH_STUCK =
+  `a nested transaction waited ${LONGEST_WAIT_MS / 1_000} s for a publish before it, and did not begin. Most likely the ` +
+  'schema of the publish, or pullEvents() of its aggregate, waits for the nested transaction: await that first, then publish.'
+
+const stuckError = (message: string): TransactionError => new TransactionError(ERROR_CODES.conflict, message)
+
+export const allDone = async (work: readonly PendingWork[]): Promise<void> => {
+  await Promise.all(work.map(({ done }) => done))
+}
 
 /** One who stands in line. */
 export interface Waiter {
@@ -61,12 +76,24 @@ export class SavepointGate {
   /** Resolves when it is worth looking again: the gate may be shut once more by then. */
   called(waiter: Waiter): Promise<void> {
     return new Promise((resolve, reject) => {
-      const cancel = this.#runtime.schedule(LONGEST_WAIT_MS, () => reject(stuckError()))
+      const cancel = this.#runtime.schedule(LONGEST_WAIT_MS, () => reject(stuckError(SAVEPOINT_STUCK)))
       waiter.wake = () => {
         cancel()
         resolve()
       }
     })
+  }
+
+  /**
+   * Before a savepoint in `below`: until this work is over, or `below` is. Not for ever, unless something is being sent:
+   * the database waits for nobody here.
+   */
+  async finished(work: readonly PendingWork[], below: Frame, isSending: () => boolean): Promise<void> {
+    const done = allDone(work)
+    if (work.length === 0) return await done
+    const either = Promise.race([done, below.over])
+    while (!(await within(this.#runtime, LONGEST_WAIT_MS, either)))
+      if (!isSending()) throw stuckError(PUBLISH_STUCK)
   }
 
   /** It has sent, or will not: the next may go. */
@@ -76,10 +103,3 @@ export class SavepointGate {
     if (index === 0 && this.#frame === null) this.#line[0]?.wake()
   }
 }
-
-const stuckError = (): TransactionError =>
-  new TransactionError(
-    ERROR_CODES.conflict,
-    `a publish waited ${LONGEST_WAIT_MS / 1_000} s for a nested transaction to begin or end. Most likely a hook of the ` +
-      'library waits for the publish, and that was called elsewhere (by a queue, a batch): publish in the hook itself.',
-  )
