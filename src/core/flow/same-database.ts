@@ -30,9 +30,11 @@ export class SameDatabase<E> {
   }
 
   async #look(transactions: Transactions<unknown, E>, eventId: string): Promise<void> {
+    if (this.#missed.get(transactions) === null) return
+    const isThere = (await this.#store.inspection.event(eventId)) !== null
+    // Asked for only now: several may have looked meanwhile.
     const before = this.#missed.get(transactions)
     if (before === null) return
-    const isThere = (await this.#store.inspection.event(eventId)) !== null
     const missed = isThere ? null : (before ?? 0) + 1
     this.#missed.set(transactions, missed === MISSES ? null : missed)
     if (missed !== MISSES) return
