@@ -46,7 +46,7 @@ export interface Outbox<Tx, E = unknown, Names extends string = string>
   start(): Promise<void>
   /** Stops delivering: drains for a bounded time, releases the rest. Can be started again. */
   stop(options?: { readonly drainMs?: number }): Promise<{ readonly clean: boolean }>
-  /** Stops and gives everything back; publishing is refused afterwards. Also `await using`. */
+  /** Stops, waits for transactions under way as long as `drainMs` allows, and gives everything back. Also `await using`. */
   close(): Promise<void>
   readonly isStarted: boolean
 

@@ -15,6 +15,7 @@ import type { HotIntake } from './flow/hot-intake.ts'
 import { LeaseWatch } from './flow/lease-watch.ts'
 import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
+import { UnderWay } from './flow/under-way.ts'
 import { WakeUps } from './flow/wake-ups.ts'
 import { attachHost, type SettingsFromOutside, Sinks, withSettings } from './host.ts'
 import { createInspect } from './inspection.ts'
@@ -33,6 +34,7 @@ import {
 import type { Outbox } from './outbox-api.ts'
 import { Pullers } from './pullers.ts'
 import { Rounds } from './rounds.ts'
+import { within } from './runtime/signal.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import { createSchemaApi, requireSchema } from './schema-api.ts'
 import type { Logger, Metrics, Runtime, Store, Transactions } from './spi/index.ts'
@@ -79,6 +81,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly #rounds: Rounds
   readonly #failed: EngineParts['failed']
   readonly #wakeUps: WakeUps
+  readonly #underWay = new UnderWay()
   #engine: Engine | null = null
   /** Gives back what was claimed for it and is committed only now. */
   #stopped: Engine | null = null
@@ -147,7 +150,7 @@ class OutboxCore<Tx, E> implements HotIntake {
 
   /** Forgetting `start` looks like a listener that does not work. */
   #noteNotStarted(): void {
-    if (this.#notedNotStarted || this.#destinations.served().length === 0) return
+    if (this.#notedNotStarted || this.#closing !== null || this.#destinations.served().length === 0) return
     this.#notedNotStarted = true
     this.#logger.log('warn', 'published while not started: delivered once a process calls start()')
   }
@@ -252,11 +255,21 @@ class OutboxCore<Tx, E> implements HotIntake {
   }
 
   async #close(): Promise<void> {
-    await this.#stop(this.#options.drainMs)
+    const { drainMs } = this.#options
+    const deadline = this.#runtime.monotonicNow() + drainMs
+    await this.#stop(drainMs)
+    await this.#transactionsOver(deadline)
     this.#closed = true
     await closePublishers(this.#options.destinations.values(), this.#runtime, this.#logger)
     await this.#wakeUps.close()
     if (this.#connected) await this.#store.close()
+  }
+
+  /** Those under way may publish and commit: what they run on is closed after them. */
+  async #transactionsOver(deadline: number): Promise<void> {
+    const leftMs = Math.max(0, deadline - this.#runtime.monotonicNow())
+    if (await within(this.#runtime, leftMs, this.#underWay.close())) return
+    this.#logger.log('warn', 'closed while transactions are under way: what they have not committed is lost')
   }
 
   async #operated(): Promise<void> {
@@ -329,6 +342,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       metrics: this.#metrics,
       intake: this,
       isClosed: () => this.#closed,
+      underWay: this.#underWay,
       ready: () => (this.#isOpen ? undefined : open()),
     })
     const close = (): Promise<void> => {

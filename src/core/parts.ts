@@ -12,6 +12,7 @@ import type { HotDelivery, HotIntake } from './flow/hot-intake.ts'
 import { LeaseWatch } from './flow/lease-watch.ts'
 import type { Publishing } from './flow/publishing.ts'
 import { createPublishing } from './flow/transactions-api.ts'
+import { UnderWay } from './flow/under-way.ts'
 import { InFlightTracker } from './in-flight-tracker.ts'
 import type { ListenerRegistry } from './listeners.ts'
 import type { Delivery } from './model/delivery.ts'
@@ -297,6 +298,7 @@ export const createClient = <Tx, E>(given: {
     metrics,
     intake: dispatcher,
     isClosed: () => false,
+    underWay: new UnderWay(),
     ready: () => dispatcher.open(),
   })
 }

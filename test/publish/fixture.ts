@@ -5,6 +5,7 @@
 import { ERROR_CODES, TransactionError } from '../../src/core/errors.ts'
 import type { HotDelivery, HotIntake } from '../../src/core/flow/hot-intake.ts'
 import { createPublishing, type PublishingParts } from '../../src/core/flow/transactions-api.ts'
+import { UnderWay } from '../../src/core/flow/under-way.ts'
 import { type OutboxOptions, resolveOptions } from '../../src/core/options.ts'
 import { createCountingMetrics } from '../../src/core/runtime/metrics.ts'
 import type {
@@ -239,6 +240,7 @@ export const createWorld = (world: World = {}) => {
     metrics,
     intake,
     isClosed: () => state.closed,
+    underWay: new UnderWay(),
   }
   return { database, intake, runtime, metrics, logged, state, transactions, outbox: createPublishing(parts) }
 }

@@ -2,6 +2,7 @@
 import Database from 'libsql'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createPublishing, type PublishingParts } from '../../src/core/flow/transactions-api.ts'
+import { UnderWay } from '../../src/core/flow/under-way.ts'
 import { resolveOptions } from '../../src/core/options.ts'
 import { SILENT_LOGGER } from '../../src/core/runtime/logger.ts'
 import { NOOP_METRICS } from '../../src/core/runtime/metrics.ts'
@@ -32,6 +33,7 @@ const open = async <Tx, E>(store: Store<Tx, E>) => {
     metrics: NOOP_METRICS,
     intake,
     isClosed: () => false,
+    underWay: new UnderWay(),
   }
   const stored = async () => {
     const { deliveries } = await store.inspection.list({ limit: 1_000, order: 'oldest' })

@@ -75,9 +75,13 @@ export interface Filled {
   readonly middleSeq: bigint
 }
 
-/** Ids that grow with `n` and lie in the last hours. */
-const id = (n: string, kind: string): string =>
-  `(substr('${lowestIdAt(Date.now() - 3_600_000)}', 1, 14) || '7' || lpad(to_hex((${n} >> 24) & 4095), 3, '0') || '-8' || '${kind}' || lpad(to_hex((${n} >> 12) & 255), 2, '0') || '-' || lpad(to_hex(${n}), 12, '0'))::uuid`
+/** Ids that grow with `n`, of events that happened so long ago. */
+const idsOf = (agoMs: number) => (n: string, kind: string) =>
+  `(substr('${lowestIdAt(Date.now() - agoMs)}', 1, 14) || '7' || lpad(to_hex((${n} >> 24) & 4095), 3, '0') || '-8' || '${kind}' || lpad(to_hex((${n} >> 12) & 255), 2, '0') || '-' || lpad(to_hex(${n}), 12, '0'))::uuid`
+
+const QUEUE_AGO_MS = 3_600_000
+/** Earlier by more than filling takes. */
+const HISTORY_AGO_MS = QUEUE_AGO_MS + 900_000
 
 /** History, and on the first call a queue with rows of every state. */
 export const fill = async (
@@ -90,6 +94,8 @@ export const fill = async (
   const from = Number(last[0].last_value) + 1
   const to = from + rows - 1
   const queued = historyOnly ? 0 : Math.min(4_000, rows)
+  // History is older than what is queued: ids that are settled are the latest, and their place in an index is at its end.
+  const id = idsOf(historyOnly ? HISTORY_AGO_MS : QUEUE_AGO_MS)
   await hand.query(`
     INSERT INTO ${schema}.events (id, seq, occurred_at, created_at, version, routes_version, size, type, key, content_type, payload)
     SELECT ${id('n', '0')}, n, now(), now(), 1, 1, 900, 'order.placed', 'k' || n % 500, 'application/json', json_build_object('text', repeat('x', 880))

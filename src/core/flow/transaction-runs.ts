@@ -174,11 +174,18 @@ export class ManualRun<Tx, E> {
   readonly place: Place<Tx, E>
   readonly #parts: RunParts<E>
   readonly #opened: OpenTransaction<Tx>
+  readonly #onEnd: () => void
   #ending: Promise<void> | null = null
 
-  constructor(parts: RunParts<E>, transactions: Transactions<Tx, E>, opened: OpenTransaction<Tx>) {
+  constructor(
+    parts: RunParts<E>,
+    transactions: Transactions<Tx, E>,
+    opened: OpenTransaction<Tx>,
+    onEnd: () => void,
+  ) {
     this.#parts = parts
     this.#opened = opened
+    this.#onEnd = onEnd
     this.place = parts.scopes.open(transactions, opened.tx)
   }
 
@@ -191,7 +198,7 @@ export class ManualRun<Tx, E> {
   #end(how: () => Promise<void>, isAwaited = false): Promise<void> {
     if (this.#ending !== null) return Promise.reject(endedError())
     if (isAwaited || this.#parts.scopes.isNestedIn(this.place.scope)) return Promise.reject(endedInside())
-    this.#ending = how()
+    this.#ending = how().finally(this.#onEnd)
     return this.#ending
   }
 

@@ -26,6 +26,7 @@ import type {
 import { SameDatabase } from './same-database.ts'
 import { type AnyPlace, type Place, Scopes } from './scopes.ts'
 import { ManualRun, runNested, runTransaction } from './transaction-runs.ts'
+import type { UnderWay } from './under-way.ts'
 
 export interface PublishingParts<Tx, E> {
   readonly store: Store<Tx, E>
@@ -37,6 +38,7 @@ export interface PublishingParts<Tx, E> {
   readonly metrics: Metrics
   readonly intake: HotIntake
   readonly isClosed: () => boolean
+  readonly underWay: UnderWay
   /** Opens the store if it is not; nothing to wait for when it returns nothing. */
   readonly ready?: () => Promise<void> | void
 }
@@ -46,6 +48,7 @@ interface Shared<E> {
   /** Libraries that were asked to tell what they write. */
   readonly capturing: WeakSet<object>
   readonly publishAt: PublishAt<E>
+  readonly underWay: UnderWay
   readonly ready: () => Promise<void> | void
   readonly requireNotClosed: () => void
 }
@@ -129,22 +132,31 @@ class LibraryPublisher<Tx, E> implements TransactionalPublisher<Tx> {
   }
 
   #run<T>(fn: (tx: Tx) => T | Promise<T>): Promise<T> {
-    const run = (): Promise<T> => runTransaction(this.#shared, this.#transactions, fn)
-    const waiting = this.#shared.ready()
-    return waiting === undefined ? run() : waiting.then(run)
+    const { underWay, ready } = this.#shared
+    return underWay.during(async () => {
+      const waiting = ready()
+      if (waiting !== undefined) await waiting
+      return await runTransaction(this.#shared, this.#transactions, fn)
+    })
   }
 
   async begin(): Promise<OutboxTransaction<Tx>> {
-    const { requireNotClosed, ready } = this.#shared
+    const { requireNotClosed, ready, underWay } = this.#shared
     requireNotClosed()
     const { library } = this.#transactions
     if (this.#transactions.begin === undefined) {
       const text = `${library} only runs transactions as a function: use outbox.transaction(async (tx) => { … })`
       throw new OutboxError(ERROR_CODES.unsupported, text)
     }
-    await ready()
-    const opened = await this.#transactions.begin()
-    return manualTransaction(this.#shared, new ManualRun(this.#shared, this.#transactions, opened))
+    const ended = underWay.begin()
+    try {
+      await ready()
+      const opened = await this.#transactions.begin()
+      return manualTransaction(this.#shared, new ManualRun(this.#shared, this.#transactions, opened, ended))
+    } catch (error) {
+      ended()
+      throw error
+    }
   }
 
   /** By the number of arguments, not by their look: a draft and a handle may both be any object. */
@@ -268,6 +280,7 @@ export const createPublishing = <Tx, E>(parts: PublishingParts<Tx, E>): Publishi
       sameDatabase: new SameDatabase(store as Store<never, E>, logger),
       ready,
     }),
+    underWay: parts.underWay,
     ready,
     requireNotClosed() {
       if (parts.isClosed())

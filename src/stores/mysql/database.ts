@@ -7,7 +7,7 @@
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
-import { isHeader, loadDriver, type MysqlConnection, type MysqlPool } from './driver.ts'
+import { innerOf, isHeader, loadDriver, type MysqlConnection, type MysqlPool } from './driver.ts'
 import { isBroken, isConflict, isDuplicate, storeErrorOf } from './errors.ts'
 import { LendingPool } from './lending-pool.ts'
 import type { ResolvedMysqlOptions } from './options.ts'
@@ -120,8 +120,7 @@ export class MysqlDatabase {
     const state = this.#state
     if (state === null) return
     this.#state = null
-    await state.own.end()
-    await state.application.end()
+    await this.#leave(state)
   }
 
   /** One statement, one round trip, a transaction of its own. */
@@ -251,8 +250,9 @@ export class MysqlDatabase {
     const { source, ownConnections, queryTimeoutMs } = this.options
     const { createPool } = await loadDriver()
     const where = 'pool' in source ? source.settings : { uri: source.connectionString }
+    const connectTimeout = Math.min(queryTimeoutMs, 10_000)
     const own = createPool({
-      connectTimeout: Math.min(queryTimeoutMs, 10_000),
+      connectTimeout,
       ...where,
       connectionLimit: ownConnections,
       multipleStatements: true,
@@ -267,6 +267,7 @@ export class MysqlDatabase {
       'pool' in source
         ? (source.pool as MysqlPool<MysqlConnection>)
         : createPool({
+            connectTimeout,
             ...where,
             connectionLimit: source.poolSize,
             charset: 'utf8mb4',
@@ -281,10 +282,14 @@ export class MysqlDatabase {
       await this.#withConnection(state, (connection) => this.#checkServer(connection, context))
       this.#state = state
     } catch (error) {
-      await state.own.end()
-      await state.application.end()
+      await this.#leave(state)
       throw storeErrorOf(error, this.place)
     }
+  }
+
+  async #leave({ context: { runtime }, own, application }: OpenState): Promise<void> {
+    const { queryTimeoutMs } = this.options
+    await Promise.all([own.end(runtime, queryTimeoutMs), application.end(runtime, queryTimeoutMs)])
   }
 
   async #checkServer(connection: MysqlConnection, { logger }: StoreContext): Promise<void> {
@@ -314,7 +319,3 @@ export class MysqlDatabase {
 }
 
 const SMALLEST_PACKET = 16 * 1_048_576
-
-/** A pool wraps the same connection anew each time it hands it out. */
-const innerOf = (connection: MysqlConnection): object =>
-  (connection as { readonly connection?: object }).connection ?? connection

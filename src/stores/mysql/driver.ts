@@ -89,11 +89,26 @@ export const settingsOf = (pool: object): Readonly<Record<string, unknown>> | nu
   )
 }
 
-/** Does the driver send every character as it is? It keeps that in the connection that the one with promises wraps. */
-export const carriesUnicode = (connection: MysqlConnection): boolean => {
-  const { connection: inner } = connection as { readonly connection?: { readonly clientEncoding?: unknown } }
-  return inner?.clientEncoding === 'utf8'
+/** What mysql2 sends through. */
+export interface MysqlSocket {
+  once?(event: 'close', listener: () => void): unknown
+  destroy?(): unknown
+  /** The process may end although the socket has not. */
+  unref?(): unknown
 }
+
+/** The connection that the one with promises wraps. A pool wraps the same one anew each time it hands it out. */
+interface InnerConnection {
+  readonly clientEncoding?: unknown
+  readonly stream?: MysqlSocket
+}
+
+export const innerOf = (connection: MysqlConnection): InnerConnection =>
+  (connection as { readonly connection?: InnerConnection }).connection ?? (connection as InnerConnection)
+
+/** Does the driver send every character as it is? */
+export const carriesUnicode = (connection: MysqlConnection): boolean =>
+  innerOf(connection).clientEncoding === 'utf8'
 
 /** Is the server inside a transaction, as it said with its last answer? */
 const IN_TRANSACTION = 1

@@ -5,6 +5,7 @@
  * waits for us in between. `transaction` does wait, and is for operators, cleaning and migrations alone.
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import { within } from '../../core/runtime/signal.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
 import {
@@ -47,10 +48,10 @@ const isolation = (level: string): SqlStatement => ({
   params: [],
 })
 
-/** A pool says when it has made a connection, before anybody else hears of it. */
+/** A pool says when it has made a connection, before anybody else hears of it, and when one has ended. */
 interface Announcing {
-  on(event: 'connect', listener: (connection: PostgresConnection) => void): unknown
-  removeListener(event: 'connect', listener: (connection: PostgresConnection) => void): unknown
+  on(event: 'connect' | 'remove', listener: (connection: PostgresConnection) => void): unknown
+  removeListener(event: 'connect' | 'remove', listener: (connection: PostgresConnection) => void): unknown
 }
 
 const announcing = (pool: object): Announcing => pool as Announcing
@@ -66,6 +67,8 @@ interface OpenState {
   readonly pools: Pools
   readonly onError: (error: Error) => void
   readonly watchdog: Watchdog
+  /** Those of the store's own pools that have not ended. */
+  readonly connections: Set<PostgresConnection>
   prepare: boolean
 }
 
@@ -102,6 +105,8 @@ export class PostgresDatabase {
   readonly #names = new StatementNames()
   #state: OpenState | null = null
   #opening: Promise<void> | null = null
+  /** Also of transactions that the store was closed under. */
+  #watchdog: Watchdog | null = null
 
   constructor(options: ResolvedPostgresOptions) {
     this.options = options
@@ -140,7 +145,7 @@ export class PostgresDatabase {
 
   /** Fails when the answer does not come in time; the connection has to be thrown away then. */
   inTime<T>(answer: Promise<T>): Promise<T> {
-    return this.#opened().watchdog.watch(answer)
+    return this.#watchdog?.watch(answer) ?? answer
   }
 
   /** One statement, one round trip, a transaction of its own. */
@@ -276,7 +281,14 @@ export class PostgresDatabase {
       announcing(pool).on('connect', hearOut)
     }
     const watchdog = new Watchdog(context.runtime, this.options.queryTimeoutMs)
-    const state: OpenState = { context, pools, onError, watchdog, prepare: this.options.prepare ?? false }
+    this.#watchdog = watchdog
+    const connections = new Set<PostgresConnection>()
+    for (const pool of pools.own) {
+      announcing(pool).on('connect', (connection) => connections.add(connection))
+      announcing(pool).on('remove', (connection) => connections.delete(connection))
+    }
+    const prepare = this.options.prepare ?? false
+    const state: OpenState = { context, pools, onError, watchdog, connections, prepare }
     try {
       const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(state, connection))
       state.prepare = this.options.prepare ?? isDirect
@@ -287,14 +299,21 @@ export class PostgresDatabase {
     }
   }
 
-  async #leave({ pools, onError }: OpenState): Promise<void> {
+  /** Waits for what is under way, no longer than a statement may take; cuts off the rest. */
+  async #leave({ context, pools, onError, connections }: OpenState): Promise<void> {
     // A connection that breaks while its pool ends is nobody's problem any more.
     for (const pool of pools.own) pool.on('error', () => undefined)
     for (const pool of pools.all) {
       pool.removeListener('error', onError)
       announcing(pool).removeListener('connect', hearOut)
     }
-    await Promise.all(pools.own.map((pool) => pool.end()))
+    const ended = Promise.all(pools.own.map((pool) => pool.end()))
+    const isOver = await within(context.runtime, this.options.queryTimeoutMs, ended)
+    for (const connection of connections) {
+      if (!isOver) connection.end?.().catch(() => undefined)
+      // One that fell silent never ends, and must not keep the process.
+      connection.unref?.()
+    }
   }
 
   /**

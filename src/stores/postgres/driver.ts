@@ -27,6 +27,9 @@ export interface PostgresConnection {
   removeListener(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   /** A truthy argument takes the connection out of the pool. */
   release?(destroy?: boolean): void
+  end?(): Promise<unknown>
+  /** The process may end although the connection has not. */
+  unref?(): void
   /** `I` idle, `T` in a transaction, `E` in one that failed; since pg 8.21. */
   getTransactionStatus?(): string | null
   /** False while a statement is on its way. */

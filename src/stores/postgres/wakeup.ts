@@ -3,6 +3,7 @@
  * transaction of the application, where it would make commits wait for each other.
  */
 import { createHash, randomUUID } from 'node:crypto'
+import { within } from '../../core/runtime/signal.ts'
 import type { Cancel, StoreContext, Wakeup } from '../../core/spi/index.ts'
 import type { PostgresDatabase } from './database.ts'
 import {
@@ -111,12 +112,8 @@ class Listener {
 
   /** One that fell silent never says that it has ended. */
   async #end(connection: PostgresSoleConnection): Promise<void> {
-    let cancel: Cancel | null = null
-    const enough = new Promise<void>((resolve) => {
-      cancel = this.#context.runtime.schedule(END_TIMEOUT_MS, resolve, { background: true })
-    })
-    await Promise.race([connection.end().catch(() => undefined), enough])
-    cancel!()
+    const ended = connection.end().catch(() => undefined)
+    if (!(await within(this.#context.runtime, END_TIMEOUT_MS, ended))) connection.unref?.()
   }
 
   async #connect(): Promise<boolean> {

@@ -1,0 +1,89 @@
+/** A close while transactions are under way, as at the end of every process that serves requests. */
+import { describe, expect, it } from 'vitest'
+import { createOutbox } from '../../src/index.ts'
+import { memoryStore } from '../../src/stores/memory/index.ts'
+import { createFakeRuntime } from '../../src/testing/fake-runtime.ts'
+import { gate, KINDS, World } from './world.ts'
+
+const TICK = { type: 'tick', payload: 1 }
+
+describe.each(KINDS)('a close, %s', (kind) => {
+  it('lets a transaction that is under way publish and commit', async () => {
+    await using world = new World(kind)
+    const [outbox, next] = [world.outbox(), world.outbox()]
+    const [begun, end] = [gate(), gate()]
+    const running = outbox.transaction(async (tx) => {
+      begun.open()
+      await end.promise
+      return await outbox.publish(tx, TICK)
+    })
+    await begun.promise
+    const closing = outbox.close()
+    end.open()
+    const id = await running
+    await closing
+    expect(await next.inspect.event(id)).not.toBeNull()
+  })
+
+  it('waits for one that was begun by hand', async () => {
+    await using world = new World(kind)
+    const outbox = world.outbox()
+    const manual = await outbox.begin()
+    let isClosed = false
+    const closing = outbox.close().then(() => {
+      isClosed = true
+    })
+    await manual.publish(TICK)
+    expect(isClosed).toBe(false)
+    await manual.commit()
+    await closing
+  })
+})
+
+it('a close waits for transactions no longer than drainMs, and says so', async () => {
+  const runtime = createFakeRuntime()
+  const told: string[] = []
+  const outbox = createOutbox({
+    store: memoryStore(),
+    runtime,
+    drainMs: 3_000,
+    logger: { log: (level, message) => void (level === 'warn' && told.push(message)) },
+  })
+  const begun = gate()
+  const running = outbox.transaction(async (tx) => {
+    begun.open()
+    await new Promise(() => undefined)
+    await outbox.publish(tx, TICK)
+  })
+  running.catch(() => undefined)
+  await begun.promise
+  let isClosed = false
+  const closing = outbox.close().then(() => {
+    isClosed = true
+  })
+  await runtime.advance(2_900)
+  expect(isClosed).toBe(false)
+  await runtime.advance(100)
+  await closing
+  expect(told).toEqual([expect.stringContaining('transactions are under way')])
+})
+
+it('a close lets no other transaction begin, but those inside of one that is under way', async () => {
+  const runtime = createFakeRuntime()
+  const outbox = createOutbox({ store: memoryStore(), runtime })
+  const [begun, end] = [gate(), gate()]
+  const running = outbox.transaction(async () => {
+    begun.open()
+    await end.promise
+    await outbox.transaction((tx) => outbox.publish(tx, TICK))
+  })
+  await begun.promise
+  const closing = outbox.close()
+  await runtime.settle()
+  const refused = { code: 'POSTHASTE_CLOSED' }
+  await expect(outbox.begin()).rejects.toMatchObject(refused)
+  await expect(outbox.transaction(() => undefined)).rejects.toMatchObject(refused)
+  end.open()
+  await running
+  await closing
+})
