@@ -21,6 +21,7 @@ import {
   queryOf,
   SENDING,
 } from './shared/kysely.ts'
+import { readCapture } from './shared/options.ts'
 import { watchStatements } from './shared/watch.ts'
 
 /** An `EntityManager`, as far as it is used here. */
@@ -249,7 +250,7 @@ const watchesOf = (events: EventManager): Watches => {
 /** Give it the ORM after `init()`. */
 export const mikroOrmTransactions = <EM extends MikroOrmEntityManager>(
   orm: MikroOrmDatabase<EM>,
-  { capture = false }: MikroOrmOptions = {},
+  options: MikroOrmOptions = {},
 ): Transactions<MikroOrmTransaction<EM>, SqlExecutor> => {
   type Tx = MikroOrmTransaction<EM> & object
   requireMethods('an instance of MikroORM', (orm as Partial<typeof orm> | null)?.em, [
@@ -257,6 +258,7 @@ export const mikroOrmTransactions = <EM extends MikroOrmEntityManager>(
     'getEventManager',
     'getTransactionContext',
   ])
+  const capture = readCapture('mikroOrmTransactions', options)
   const managerOf = (tx: object): Manager => tx as Manager
   const events = managerOf(orm.em).getEventManager()
   const { transactions: watch, flushes } = watchesOf(events)

@@ -5,6 +5,7 @@
  * Prisma hides what COMMIT answered, so statements that fail are noticed where all of them pass, in its engine.
  */
 import { ERROR_CODES, TransactionError } from '../core/errors.ts'
+import { refuseUnknown } from '../core/model/index.ts'
 import type { Transactions } from '../core/spi/index.ts'
 import type { SqlExecutor, SqlRow, SqlValue } from '../stores/sql/sql-executor.ts'
 import { endedBefore, transactionOver, undoneMeanwhile } from '../stores/sql/transaction-scope.ts'
@@ -12,6 +13,7 @@ import type { Answer } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
 import { givenUp, PROBES, StandingDoubt } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
+import { checkDuration } from './shared/options.ts'
 import { doubts, type Engine, LeftOut, sendNumbered, watchEngine } from './shared/prisma-engine.ts'
 import type { Level } from './shared/prisma-levels.ts'
 
@@ -32,6 +34,9 @@ export interface PrismaTransactionOptions {
   /** After this the transaction is rolled back. Prisma's default is 5,000 ms. */
   readonly timeout?: number
 }
+
+/** All of those that Prisma knows, because they are handed on to it. */
+const OPTION_NAMES: ReadonlySet<string> = new Set(['maxWait', 'timeout', 'isolationLevel'])
 
 /** What is there beyond the public types above. */
 interface Handle {
@@ -195,6 +200,9 @@ export const prismaTransactions = <Tx extends PrismaTransaction>(
   options: PrismaTransactionOptions = {},
 ): Transactions<Tx, SqlExecutor> => {
   requireMethods('a client of Prisma', prisma, ['$transaction'])
+  refuseUnknown('prismaTransactions', options, OPTION_NAMES)
+  checkDuration('maxWait', options.maxWait)
+  checkDuration('timeout', options.timeout)
   const handleOf = (tx: object): Handle => tx as unknown as Handle
   const { _engine, _activeProvider } = handleOf(prisma)
   const running = watchEngine(_engine)

@@ -8,6 +8,7 @@ import { type Answer, answerOf } from './shared/answers.ts'
 import { clientOf } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
+import { refuseOptions } from './shared/options.ts'
 import type { PgClient } from './shared/pg-client.ts'
 
 /** A `Transaction` of Sequelize, as far as it is used here. */
@@ -100,8 +101,10 @@ const watch = (runner: Runner): void => {
 
 export const sequelizeTransactions = <Tx extends SequelizeTransaction>(
   sequelize: SequelizeDatabase<Tx>,
+  options?: undefined,
 ): Transactions<Tx, SqlExecutor> => {
   requireMethods('an instance of Sequelize', sequelize, ['transaction', 'query', 'addHook'])
+  refuseOptions('sequelizeTransactions', options, 'events of models are published with outbox.track(model)')
   const runner = sequelize as unknown as Runner
   const handleOf = (tx: Tx): Handle => tx as unknown as Handle
   watch(runner)

@@ -17,6 +17,7 @@ import { Captures, type Written } from './shared/captures.ts'
 import { clientOf, type Ended } from './shared/client.ts'
 import { Doubts } from './shared/doubts.ts'
 import { requireMethods } from './shared/handles.ts'
+import { readCapture } from './shared/options.ts'
 import type { PgClient } from './shared/pg-client.ts'
 
 /** A `DataSource`; `Tx` is its `EntityManager`. */
@@ -287,9 +288,10 @@ const watchesOf = (source: Source): Watches => {
 
 export const typeormTransactions = <Tx extends object>(
   dataSource: TypeormDataSource<Tx>,
-  { capture = false }: TypeormOptions = {},
+  options: TypeormOptions = {},
 ): Transactions<Tx, SqlExecutor> => {
   requireMethods('a data source of TypeORM', dataSource, ['createQueryRunner', 'transaction'])
+  const capture = readCapture('typeormTransactions', options)
   const source = dataSource as unknown as Source
   const watch = watchesOf(source)
   const { transactions, writes } = watch

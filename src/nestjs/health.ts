@@ -1,4 +1,5 @@
 /** Whether an outbox does its work, in the words of Nest's health checks, of which nothing has to be installed. */
+import { refuseUnknown } from '../core/model/index.ts'
 import type { Outbox } from '../core/outbox-api.ts'
 
 export interface OutboxHealthOptions {
@@ -7,6 +8,11 @@ export interface OutboxHealthOptions {
   /** Down when something due has waited longer than this, in ms. Default: never, and nothing is counted. */
   readonly maxLagMs?: number
 }
+
+/** As an object, so that the compiler misses none when an option is added. */
+const OPTION_NAMES: ReadonlySet<string> = new Set(
+  Object.keys({ timeoutMs: true, maxLagMs: true } satisfies Record<keyof OutboxHealthOptions, true>),
+)
 
 export interface OutboxHealthReport {
   readonly status: 'up' | 'down'
@@ -54,6 +60,7 @@ export class OutboxHealth {
   async report(options: OutboxHealthOptions = {}): Promise<OutboxHealthReport> {
     const started = this.#outbox.isStarted
     try {
+      refuseUnknown('OutboxHealth', options, OPTION_NAMES)
       const lagMs = await answerInTime(options.timeoutMs ?? 1_000, this.#ask(options))
       const report = { started, ...(lagMs === null ? {} : { lagMs }) }
       if (this.#delivers && !started) return { status: 'down', ...report, message: 'it is not started' }

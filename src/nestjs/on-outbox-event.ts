@@ -4,6 +4,7 @@
  */
 import type { AnyEventDefinition, EventDefinition, Stored } from '../core/define-event.ts'
 import type { Listener, ListenerPattern } from '../core/listeners.ts'
+import { refuseUnknown } from '../core/model/index.ts'
 import { DEFAULT_NAME } from './tokens.ts'
 
 export interface OnOutboxEventOptions {
@@ -12,6 +13,11 @@ export interface OnOutboxEventOptions {
   /** The outbox with this name. Default: the one without. */
   readonly outbox?: string
 }
+
+/** As an object, so that the compiler misses none when an option is added. */
+const OPTION_NAMES: ReadonlySet<string> = new Set(
+  Object.keys({ destination: true, outbox: true } satisfies Record<keyof OnOutboxEventOptions, true>),
+)
 
 export interface Declared {
   readonly pattern: ListenerPattern | AnyEventDefinition
@@ -45,8 +51,10 @@ export function OnOutboxEvent(
 ): MethodOf<Listener<any>>
 export function OnOutboxEvent(
   pattern: ListenerPattern | AnyEventDefinition,
-  { destination, outbox = DEFAULT_NAME }: OnOutboxEventOptions = {},
+  options: OnOutboxEventOptions = {},
 ): (target: object, name: string | symbol) => void {
+  refuseUnknown('@OnOutboxEvent', options, OPTION_NAMES)
+  const { destination, outbox = DEFAULT_NAME } = options
   return (target, name) => {
     let all = ownDeclarations(target)
     if (all === undefined) {

@@ -37,6 +37,11 @@ describeTool('Prisma', ['postgres', 'sqlite'], async (database, folder) => {
   // What `migrate dev --create-only` leaves.
   mkdirSync(dirname(file))
   writeFileSync(file, '')
+  const forgotten = promisify(execFile)(process.execPath, [...TYPESCRIPT, script], { cwd: ROOT })
+  await expect(forgotten).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^Usage: npx tsx prisma-outbox\.ts prisma\/migrations\/\S+\n$/) as string,
+  })
   await promisify(execFile)(process.execPath, [...TYPESCRIPT, script, file], { cwd: ROOT })
 
   const content = schemaFor(database)
