@@ -1,6 +1,6 @@
 /** A server of its own for each kind of broker: the suite ends it in the middle of things. */
 import { randomBytes } from 'node:crypto'
-import { killService, startService } from '../../scripts/services/index.ts'
+import { killService, startService, stopService } from '../../scripts/services/index.ts'
 import type { Publisher } from '../../src/core/spi/index.ts'
 import type { PublisherHarness } from '../../src/testing/suites/index.ts'
 import { startProxy } from '../databases/proxy.ts'
@@ -9,6 +9,8 @@ export interface TestBroker {
   readonly url: string
   /** Of what the suite asks for, all that is the same everywhere. */
   readonly hooks: Pick<PublisherHarness, 'kill' | 'start' | 'openHanging' | 'openPoisoned'>
+  /** Ends it, but not before it has saved what it acknowledged. */
+  stop(): Promise<void>
   close(): Promise<void>
 }
 
@@ -50,6 +52,7 @@ export const startBroker = async (
         return { publisher: open(proxy.url), poison: { data: CLOSING_DATA } }
       },
     },
+    stop: () => stopService(name),
     async close() {
       for (const proxy of proxies) await proxy[Symbol.asyncDispose]()
     },

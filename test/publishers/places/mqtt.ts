@@ -35,6 +35,8 @@ export const createMqttPlace = async (): Promise<PublisherHarness> => {
     unknownTopic: 'no/+/topic',
     tooLarge: 2_000_001,
     ...broker.hooks,
+    // It saves once for all that it took in one round, after it has acknowledged it: killed, it would lose that.
+    kill: () => broker.stop(),
     open: ({ format = 'plain' } = {}) => mqttPublisher({ url: broker.url, format }),
     openRefused: () => mqttPublisher({ url: broker.url.replace('mqtt://', 'mqtt://posthaste:wrong@') }),
     // More levels than Mosquitto takes.
