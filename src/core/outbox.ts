@@ -34,10 +34,16 @@ import {
 import type { Outbox } from './outbox-api.ts'
 import { Pullers } from './pullers.ts'
 import { Rounds } from './rounds.ts'
-import { within } from './runtime/signal.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import { createSchemaApi, requireSchema } from './schema-api.ts'
-import type { Logger, Metrics, Runtime, Store, Transactions } from './spi/index.ts'
+import {
+  type Logger,
+  type Metrics,
+  type Runtime,
+  type Store,
+  type Transactions,
+  within,
+} from './spi/index.ts'
 
 const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
 const FLUSH_NAMES: ReadonlySet<string> = new Set(['timeoutMs'])

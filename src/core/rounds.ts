@@ -5,8 +5,8 @@
 import type { Engine } from './flow/engine.ts'
 import { LeaseWatch } from './flow/lease-watch.ts'
 import type { Flushed, ProcessedOnce } from './outbox-api.ts'
-import { sleep, within } from './runtime/signal.ts'
-import type { Runtime, Store } from './spi/index.ts'
+import { sleep } from './runtime/signal.ts'
+import { type Runtime, type Store, within } from './spi/index.ts'
 
 export interface RoundsParts {
   readonly store: Store

@@ -7,8 +7,7 @@
  * open by then. Otherwise events of one key would change places.
  */
 import { ERROR_CODES, TransactionError } from '../errors.ts'
-import { within } from '../runtime/signal.ts'
-import type { Runtime } from '../spi/index.ts'
+import { type Runtime, within } from '../spi/index.ts'
 import type { Frame, PendingWork } from './frame.ts'
 
 /** Whoever waits longer, for a savepoint or before one, waits for something that waits for it. */

@@ -41,19 +41,3 @@ export const sleep = (runtime: Runtime, delayMs: number): Promise<void> =>
   new Promise((resolve) => {
     runtime.schedule(delayMs, resolve)
   })
-
-/** Whether the promise settles in time; the timer does not outlive it. */
-export const within = (runtime: Runtime, limitMs: number, promise: Promise<unknown>): Promise<boolean> =>
-  new Promise((resolve, reject) => {
-    const cancel = runtime.schedule(limitMs, () => resolve(false))
-    promise.then(
-      () => {
-        cancel()
-        resolve(true)
-      },
-      (error: unknown) => {
-        cancel()
-        reject(error)
-      },
-    )
-  })

@@ -20,6 +20,22 @@ export interface Runtime {
 
 export type Cancel = () => void
 
+/** Whether the promise settles in time; the timer does not outlive it. */
+export const within = (runtime: Runtime, limitMs: number, promise: Promise<unknown>): Promise<boolean> =>
+  new Promise((resolve, reject) => {
+    const cancel = runtime.schedule(limitMs, () => resolve(false))
+    promise.then(
+      () => {
+        cancel()
+        resolve(true)
+      },
+      (error: unknown) => {
+        cancel()
+        reject(error)
+      },
+    )
+  })
+
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 /** Structured logs. Fields never contain payloads or headers: those may be personal data. */

@@ -1,7 +1,6 @@
 /** A pool that knows what it has lent. */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { within } from '../../core/runtime/signal.ts'
-import type { Runtime } from '../../core/spi/index.ts'
+import { type Runtime, within } from '../../core/spi/index.ts'
 import { innerOf, type MysqlConnection, type MysqlPool, type MysqlSocket } from './driver.ts'
 
 export class LendingPool {

@@ -5,8 +5,7 @@
  * waits for us in between. `transaction` does wait, and is for operators, cleaning and migrations alone.
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { within } from '../../core/runtime/signal.ts'
-import type { StoreContext } from '../../core/spi/index.ts'
+import { type StoreContext, within } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
 import {
   type PostgresConnection,

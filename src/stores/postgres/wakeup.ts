@@ -3,8 +3,7 @@
  * transaction of the application, where it would make commits wait for each other.
  */
 import { createHash, randomUUID } from 'node:crypto'
-import { within } from '../../core/runtime/signal.ts'
-import type { Cancel, StoreContext, Wakeup } from '../../core/spi/index.ts'
+import { type Cancel, type StoreContext, type Wakeup, within } from '../../core/spi/index.ts'
 import type { PostgresDatabase } from './database.ts'
 import {
   loadDriver,
