@@ -9,13 +9,14 @@ import { optionalText } from './check-options.ts'
 import { closePublishers } from './close-publishers.ts'
 import { Destinations, type LOCAL } from './destinations.ts'
 import { ERROR_CODES, OutboxError } from './errors.ts'
-import { type Detached, Engine, type EngineParts } from './flow/engine.ts'
+import { Engine } from './flow/engine.ts'
+import type { Detached, EngineParts } from './flow/engine-parts.ts'
 import { failureReporter } from './flow/failure-reporter.ts'
 import type { HotIntake } from './flow/hot-intake.ts'
 import { LeaseWatch } from './flow/lease-watch.ts'
 import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
-import { UnderWay } from './flow/under-way.ts'
+import { closedError, UnderWay } from './flow/under-way.ts'
 import { WakeUps } from './flow/wake-ups.ts'
 import { attachHost, type SettingsFromOutside, Sinks, withSettings } from './host.ts'
 import { createInspect } from './inspection.ts'
@@ -36,14 +37,7 @@ import { Pullers } from './pullers.ts'
 import { Rounds } from './rounds.ts'
 import { createSystemRuntime } from './runtime/system-runtime.ts'
 import { createSchemaApi, requireSchema } from './schema-api.ts'
-import {
-  type Logger,
-  type Metrics,
-  type Runtime,
-  type Store,
-  type Transactions,
-  within,
-} from './spi/index.ts'
+import type { Logger, Metrics, Runtime, Store, Transactions } from './spi/index.ts'
 
 const STOP_NAMES: ReadonlySet<string> = new Set(['drainMs'])
 const FLUSH_NAMES: ReadonlySet<string> = new Set(['timeoutMs'])
@@ -120,7 +114,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       store: this.#store as Store,
       runtime: this.#runtime,
       drainMs: () => this.#options.drainMs,
-      ready: () => this.#open(),
+      ready: () => this.#openToDeliver(),
       running: () => this.#engine,
       create: (watch) => this.#createEngine(this.#destinations.served(), false, watch),
     })
@@ -197,6 +191,12 @@ class OutboxCore<Tx, E> implements HotIntake {
     return this.#opening
   }
 
+  /** While it closes nothing may begin that nobody would end. */
+  async #openToDeliver(): Promise<void> {
+    await this.#open()
+    if (this.#closing !== null) throw closedError()
+  }
+
   async #connect(): Promise<void> {
     this.#requireNotClosed()
     this.#connected = true
@@ -262,20 +262,16 @@ class OutboxCore<Tx, E> implements HotIntake {
 
   async #close(): Promise<void> {
     const { drainMs } = this.#options
-    const deadline = this.#runtime.monotonicNow() + drainMs
+    const since = this.#runtime.monotonicNow()
     await this.#stop(drainMs)
-    await this.#transactionsOver(deadline)
+    // Transactions under way may publish and commit: what they run on is closed after them.
+    if (!(await this.#underWay.close(this.#runtime, since, drainMs)))
+      this.#logger.log('warn', 'closed while transactions are under way: they may fail')
+    await this.#stopped?.settled()
     this.#closed = true
     await closePublishers(this.#options.destinations.values(), this.#runtime, this.#logger)
     await this.#wakeUps.close()
     if (this.#connected) await this.#store.close()
-  }
-
-  /** Those under way may publish and commit: what they run on is closed after them. */
-  async #transactionsOver(deadline: number): Promise<void> {
-    const leftMs = Math.max(0, deadline - this.#runtime.monotonicNow())
-    if (await within(this.#runtime, leftMs, this.#underWay.close())) return
-    this.#logger.log('warn', 'closed while transactions are under way: what they have not committed is lost')
   }
 
   async #operated(): Promise<void> {
@@ -310,7 +306,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   // --------------------------------------------------------------------------------------------- fetch
 
   async #fetch(named: string | null, limit: number): Promise<Batch> {
-    await this.#open()
+    await this.#openToDeliver()
     const resolved = named === null ? this.#destinations.only() : this.#destinations.require(named)
     const destination = resolved.name
     if (this.#engine?.flow(destination) !== undefined) {
@@ -329,8 +325,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   }
 
   #requireNotClosed(): void {
-    if (!this.#closed) return
-    throw new OutboxError(ERROR_CODES.closed, 'this outbox is closed; create a new one to go on')
+    if (this.#closed) throw closedError()
   }
 
   // ------------------------------------------------------------------------------------------- the api

@@ -119,6 +119,20 @@ export const createTestOutbox = <
     )
     return rows.length > 0 && rows.every(({ status }) => status === 'done' || status === 'discarded')
   }
+  const close = async (): Promise<void> => {
+    await outbox.stop()
+    let isClosed = false
+    const closing = outbox.close().finally(() => {
+      isClosed = true
+    })
+    closing.catch(() => undefined)
+    if (isFake(runtime)) {
+      await runtime.settle()
+      // A transaction that nobody ended is waited for, and nobody else lets time pass.
+      while (!isClosed && runtime.nextTimerInMs !== null) await runtime.advance(runtime.nextTimerInMs)
+    }
+    await closing
+  }
   return {
     ...createExpectations((definition) =>
       [...database.eventsInOrder].map(({ record }) =>
@@ -138,8 +152,8 @@ export const createTestOutbox = <
     waitFor,
     deliveries: async () =>
       (await outbox.inspect.list({ order: 'oldest', limit: MOST_DELIVERIES })).deliveries,
-    close: () => outbox.close(),
-    [Symbol.asyncDispose]: () => outbox.close(),
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
 

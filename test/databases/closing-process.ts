@@ -7,8 +7,8 @@ const [kind, connectionString = '', name = ''] = process.argv.slice(2)
 
 const outbox =
   kind === 'postgres-new'
-    ? createOutbox({ store: postgresStore({ connectionString, schema: name, queryTimeoutMs: 2_000 }) })
-    : createOutbox({ store: mysqlStore({ connectionString, prefix: name, queryTimeoutMs: 2_000 }) })
+    ? createOutbox({ store: postgresStore({ connectionString, schema: name, queryTimeoutMs: 5_000 }) })
+    : createOutbox({ store: mysqlStore({ connectionString, prefix: name, queryTimeoutMs: 5_000 }) })
 
 await outbox.start()
 process.once('message', () => {

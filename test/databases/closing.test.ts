@@ -77,6 +77,34 @@ describe.each(KINDS)('a close on %s', (kind) => {
     expect(await other.inspect.event(id)).not.toBeNull()
   })
 
+  it('gives back what was claimed for this process and is committed only now', async () => {
+    const { name } = await newTables(kind)
+    // Nobody else would have it before the test is over.
+    const serving = { drainMs: 60_000, hotLeaseMs: 600_000 }
+    const create = () =>
+      createOutbox({ store: storeOn(kind, name, { connectionString: serverUrl(kind) }), ...serving })
+    const [outbox, next] = [create(), create()]
+    outbox.on('tick', () => undefined)
+    await outbox.start()
+    const [begun, end, heard] = [gate(), gate(), gate<string>()]
+    const running = outbox.transaction(async (tx) => {
+      const id = await outbox.publish(tx, TICK)
+      begun.open()
+      await end.promise
+      return id
+    })
+    await begun.promise
+    const closing = outbox.close()
+    await expect.poll(() => outbox.isStarted).toBe(false)
+    end.open()
+    const id = await running
+    await closing
+    next.on('tick', (event) => heard.open(event.id))
+    onTestFinished(() => next.close())
+    await next.start()
+    expect(await heard.promise).toBe(id)
+  })
+
   it('lets one commit that waits for a connection, and one roll back', async () => {
     const { name, other } = await newTables(kind)
     const outbox = open(
@@ -141,9 +169,9 @@ describe.each(KINDS)('a close on %s', (kind) => {
     await using proxy = await startProxy(serverUrl(kind))
     const child = fork(PROCESS, [kind, proxy.url, name], { execArgv: ['--import', 'tsx'] })
     onTestFinished(() => void child.kill('SIGKILL'))
-    await once(child, 'message')
-    proxy.goSilent()
     const exited = once(child, 'exit')
+    expect(await Promise.race([once(child, 'message'), exited])).toEqual(['ready', undefined])
+    proxy.goSilent()
     child.send('close')
     expect(await exited).toEqual([0, null])
   })

@@ -87,3 +87,36 @@ it('a close lets no other transaction begin, but those inside of one that is und
   await running
   await closing
 })
+
+it.each(['a transaction', 'a delivery'])('a close that waits for %s delivers nothing new', async (what) => {
+  const runtime = createFakeRuntime()
+  const outbox = createOutbox({
+    store: memoryStore(),
+    runtime,
+    destinations: { pulled: { events: ['*'] } },
+    serve: ['local'],
+  })
+  const [begun, end] = [gate(), gate()]
+  const wait = async (): Promise<void> => {
+    begun.open()
+    await end.promise
+  }
+  if (what === 'a delivery') outbox.on('tick', wait)
+  await outbox.start()
+  const running = outbox.transaction(async (tx) => {
+    await outbox.publish(tx, TICK)
+    if (what === 'a transaction') await wait()
+  })
+  await begun.promise
+  const closing = outbox.close()
+  await runtime.settle()
+  const refused = { code: 'POSTHASTE_CLOSED' }
+  await expect(outbox.fetch({ destination: 'pulled' })).rejects.toMatchObject(refused)
+  await expect(outbox.processOnce()).rejects.toMatchObject(refused)
+  await expect(outbox.flush()).rejects.toMatchObject(refused)
+  end.open()
+  await running
+  await closing
+  await runtime.settle()
+  expect(runtime.nextTimerInMs).toBeNull()
+})

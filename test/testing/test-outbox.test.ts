@@ -143,4 +143,14 @@ describe('createTestOutbox', () => {
     await worker.drain()
     expect(broker.accepted).toHaveLength(1)
   })
+
+  it('closes beside a transaction that nobody ended, so that a test that fails says why', async () => {
+    const failing = async (): Promise<void> => {
+      await using t = createTestOutbox()
+      const manual = await t.outbox.begin()
+      await manual.publish(orderPlaced({ orderId: 'a', total: 1 }))
+      throw new Error('an assertion')
+    }
+    await expect(failing()).rejects.toThrow('an assertion')
+  })
 })

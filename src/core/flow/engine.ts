@@ -2,52 +2,22 @@
  * The delivering side of one process: one settler, one worker with its lanes, and a flow per destination it
  * serves. Publishing hands over what was committed through `HotIntake`.
  */
-import type { ListenerRegistry } from '../listeners.ts'
-import type { Delivery, Outcome } from '../model/delivery.ts'
+import type { Outcome } from '../model/delivery.ts'
 import { LANES } from '../model/lane.ts'
-import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
-import type { Verdict } from '../policy/failure.ts'
-import type { Logger, Metrics, OpenBreaker, Runtime, Store } from '../spi/index.ts'
-import { within } from '../spi/index.ts'
+import type { ResolvedDestination } from '../options.ts'
+import { type OpenBreaker, within } from '../spi/index.ts'
 import { DestinationFlow } from './destination-flow.ts'
+import type { EngineParts } from './engine-parts.ts'
 import { Expander } from './expand.ts'
 import { HotClaims } from './hot-claims.ts'
 import type { HotDelivery, HotIntake } from './hot-intake.ts'
 import { Lanes } from './lanes.ts'
-import type { LeaseWatch } from './lease-watch.ts'
 import { dutiesOf } from './maintainers/duties.ts'
 import { DutyLoop } from './maintainers/duty.ts'
 import { reconcilerDuty } from './maintainers/reconciler.ts'
 import { Quarantine } from './quarantine.ts'
 import { Routes } from './routes.ts'
 import { type Settled, Settler } from './settle.ts'
-
-export interface EngineParts {
-  readonly store: Store
-  readonly options: ResolvedOptions
-  readonly runtime: Runtime
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly newId: () => string
-  /** All destinations this process declares. */
-  readonly declared: readonly ResolvedDestination[]
-  /** Those of them that it delivers to. */
-  readonly served: readonly ResolvedDestination[]
-  readonly listeners: (destination: string) => ListenerRegistry
-  /** A consumer pulls from the flows; nothing is sent by itself. */
-  readonly manual: boolean
-  readonly detached: Detached
-  readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
-  /** Where one engine after another goes on to watch the same workers. */
-  readonly watch: LeaseWatch
-  /** There is something to read at this destination, or at all, in lanes that other processes have. */
-  readonly tellOthers?: (destination: string | null) => void
-  /** A delivery left the memory of this process. */
-  readonly ended?: (delivery: Delivery) => void
-}
-
-/** Runs a function outside of the caller's asynchronous context. */
-export type Detached = <R>(fn: () => R) => R
 
 export interface Tally {
   claimed: number
@@ -186,6 +156,11 @@ export class Engine implements HotIntake {
     this.#parts.detached(() => {
       for (const delivery of deliveries) this.#flows.get(delivery.destination)?.offer(delivery)
     })
+  }
+
+  /** Also what was given back since it stopped. */
+  async settled(): Promise<void> {
+    await within(this.#parts.runtime, STORE_GRACE_MS, this.#settler.idle())
   }
 
   expectRows(): void {

@@ -94,12 +94,13 @@ export class Settler {
   /** After the end. A claim that is given back would otherwise keep its row from everybody for the whole lease. */
   async #writeOnce(pending: Pending): Promise<void> {
     const isReleased = pending.settlement.outcome.kind === 'released'
+    this.#unwritten += 1
     const written =
       isReleased &&
       (await this.#settle([pending])
         .then(() => true)
         .catch(() => false))
-    pending.done(written ? 'written' : 'refused')
+    this.#finish([pending], written ? 'written' : 'refused')
   }
 
   #scheduleFlush(): void {

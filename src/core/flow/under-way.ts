@@ -1,5 +1,12 @@
 /** Transactions that are under way: whoever closes what they run on waits for them first. */
 import { ERROR_CODES, OutboxError } from '../errors.ts'
+import { type Runtime, within } from '../spi/index.ts'
+
+/** They have this at least, also where deliveries that were running took all of `drainMs`. */
+const LAST_MS = 1_000
+
+export const closedError = (): OutboxError =>
+  new OutboxError(ERROR_CODES.closed, 'this outbox is closed; create a new one to go on')
 
 export class UnderWay {
   #count = 0
@@ -8,9 +15,7 @@ export class UnderWay {
 
   /** One begins; the answer is to be called when it has ended. */
   begin(): () => void {
-    if (this.#isClosing) {
-      throw new OutboxError(ERROR_CODES.closed, 'the outbox is being closed; no transaction begins any more')
-    }
+    if (this.#isClosing) throw closedError()
     this.#count += 1
     return () => {
       this.#count -= 1
@@ -27,12 +32,14 @@ export class UnderWay {
     }
   }
 
-  /** None begins any more. Resolves when the last one has ended. */
-  close(): Promise<void> {
+  /** None begins any more. Whether the last one has ended `drainMs` after `since`. */
+  async close(runtime: Runtime, since: number, drainMs: number): Promise<boolean> {
     this.#isClosing = true
-    if (this.#count === 0) return Promise.resolve()
-    return new Promise((resolve) => {
+    if (this.#count === 0) return true
+    const none = new Promise<void>((resolve) => {
       this.#onNone = resolve
     })
+    const leftMs = since + drainMs - runtime.monotonicNow()
+    return await within(runtime, Math.max(leftMs, Math.min(drainMs, LAST_MS)), none)
   }
 }

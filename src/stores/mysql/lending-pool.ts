@@ -19,9 +19,7 @@ export class LendingPool {
   }
 
   async borrow(): Promise<MysqlConnection> {
-    if (this.#onAllBack !== null) {
-      throw new StoreError(ERROR_CODES.closed, 'The MySQL store is being closed.')
-    }
+    if (this.#onAllBack !== null) throw closedError()
     this.#outside += 1
     try {
       const connection = await this.#pool.getConnection()
@@ -30,7 +28,7 @@ export class LendingPool {
       return connection
     } catch (error) {
       this.#oneBack()
-      throw error
+      throw this.#onAllBack === null ? error : closedError()
     }
   }
 
@@ -71,6 +69,9 @@ export class LendingPool {
     if (this.#outside === 0) this.#onAllBack?.()
   }
 }
+
+const closedError = (): StoreError =>
+  new StoreError(ERROR_CODES.closed, 'The MySQL store is closed, or is being closed.')
 
 /** mysql2 itself leaves the socket to the server, which may have fallen silent. */
 const throwAway = (connection: MysqlConnection): void => {
