@@ -193,7 +193,7 @@ class OutboxCore<Tx, E> implements HotIntake {
 
   /** While it closes nothing may begin that nobody would end. */
   async #openToDeliver(): Promise<void> {
-    await this.#open()
+    if (this.#closing === null) await this.#open()
     if (this.#closing !== null) throw closedError()
   }
 
@@ -267,7 +267,7 @@ class OutboxCore<Tx, E> implements HotIntake {
     // Transactions under way may publish and commit: what they run on is closed after them.
     if (!(await this.#underWay.close(this.#runtime, since, drainMs)))
       this.#logger.log('warn', 'closed while transactions are under way: they may fail')
-    await this.#stopped?.settled()
+    await this.#stopped?.allWritten()
     this.#closed = true
     await closePublishers(this.#options.destinations.values(), this.#runtime, this.#logger)
     await this.#wakeUps.close()

@@ -1,6 +1,6 @@
 /**
  * An outbox for users' tests: on the memory store, with a clock that stands still until the test moves it, and
- * with questions that a test asks. Nothing in here sleeps.
+ * with questions that a test asks. Nothing in here sleeps, but for a close that something keeps.
  */
 import { AssertionError } from 'node:assert'
 import type { EventDefinition } from '../core/define-event.ts'
@@ -63,6 +63,8 @@ export interface TestOutbox<Names extends string = string> extends Expectations,
 }
 
 const DEFAULT_WAIT_MS = 5_000
+/** Of real time, for what only needs that. */
+const CLOSE_WAIT_MS = 1_000
 const MOST_DELIVERIES = 10_000
 
 const isFake = (runtime: Runtime): runtime is FakeRuntime => 'advance' in runtime
@@ -120,15 +122,16 @@ export const createTestOutbox = <
     return rows.length > 0 && rows.every(({ status }) => status === 'done' || status === 'discarded')
   }
   const close = async (): Promise<void> => {
-    await outbox.stop()
+    const closing = outbox.close()
     let isClosed = false
-    const closing = outbox.close().finally(() => {
-      isClosed = true
-    })
-    closing.catch(() => undefined)
+    const closed = closing
+      .catch(() => undefined)
+      .then(() => {
+        isClosed = true
+      })
     if (isFake(runtime)) {
-      await runtime.settle()
-      // A transaction that nobody ended is waited for, and nobody else lets time pass.
+      await inTime(closed, CLOSE_WAIT_MS, () => '').catch(() => undefined)
+      // A transaction or a listener that never ends would be waited for as long as nobody lets time pass.
       while (!isClosed && runtime.nextTimerInMs !== null) await runtime.advance(runtime.nextTimerInMs)
     }
     await closing

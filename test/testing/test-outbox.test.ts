@@ -153,4 +153,19 @@ describe('createTestOutbox', () => {
     }
     await expect(failing()).rejects.toThrow('an assertion')
   })
+
+  it('closes beside a listener that never ends', async () => {
+    const t = createTestOutbox()
+    const begun = new Promise<void>((resolve) => {
+      t.outbox.on(orderPlaced, () => {
+        resolve()
+        return new Promise<void>(() => undefined)
+      })
+    })
+    await t.outbox.start()
+    await t.outbox.transaction((tx) => t.outbox.publish(tx, orderPlaced({ orderId: 'a', total: 1 })))
+    await begun
+    await t.close()
+    expect(t.outbox.isStarted).toBe(false)
+  })
 })

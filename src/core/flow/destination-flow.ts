@@ -155,7 +155,8 @@ export class DestinationFlow {
     const { hotClaims, options, runtime } = this.#parts
     const delivery = toDelivery(hot, { kind: 'token', token }, null)
     hotClaims.add(hot.id, token, hot.claimedUntil)
-    if (hot.claimedUntil - runtime.monotonicNow() < options.hotLeaseMs / 2) {
+    const isAging = hot.claimedUntil - runtime.monotonicNow() < options.hotLeaseMs / 2
+    if (isAging && this.dispatcher.admitsHot()) {
       // The transaction outlived half its claims: make sure that nobody else has them before sending.
       void hotClaims.extendAging().then(() => {
         if (hotClaims.isValid(hot.id)) this.#enqueueOrRelease(delivery)

@@ -30,7 +30,7 @@ export interface Tally {
 const ABORT_SHARE = 0.2
 /** Types that nobody hears are reported once each, up to this many. */
 const UNHEARD_LIMIT = 100
-/** For each of three waits on the database at the end. */
+/** For each wait on the database at the end. */
 const STORE_GRACE_MS = 2_000
 
 export class Engine implements HotIntake {
@@ -159,7 +159,7 @@ export class Engine implements HotIntake {
   }
 
   /** Also what was given back since it stopped. */
-  async settled(): Promise<void> {
+  async allWritten(): Promise<void> {
     await within(this.#parts.runtime, STORE_GRACE_MS, this.#settler.idle())
   }
 
