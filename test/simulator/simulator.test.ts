@@ -4,7 +4,7 @@ import { PATHS } from '../../simulator/coverage.ts'
 import { FAULTS } from '../../simulator/plan.ts'
 import { runSeed } from '../../simulator/run.ts'
 
-const FIRST_SEEDS = 200
+const FIRST_SEEDS = 300
 
 /** Seeds that once showed a bug in the core, and what it was. The world of a seed changes when the simulator does. */
 const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] = [
