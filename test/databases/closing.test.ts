@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { createOutbox, type Outbox, type Store } from '../../src/index.ts'
 import { mysqlStore } from '../../src/stores/mysql/index.ts'
 import { postgresStore } from '../../src/stores/postgres/index.ts'
-import { gate } from '../journeys/world.ts'
+import { gate, publishAndWait } from '../journeys/world.ts'
 import { dropTables, newPrefix } from '../stores/mysql-harness.ts'
 import { newSchema } from '../stores/postgres-harness.ts'
 import { serverUrl } from '../stores/servers.ts'
@@ -59,19 +59,12 @@ describe.each(KINDS)('a close on %s', (kind) => {
     const { name, other } = await newTables(kind)
     const pool = how === 'a pool' ? poolOf(kind) : null
     const outbox = open(storeOn(kind, name, pool === null ? { connectionString: serverUrl(kind) } : { pool }))
-    const [begun, end] = [gate(), gate()]
-    const running = outbox.transaction(async (tx) => {
-      const id = await outbox.publish(tx, TICK)
-      begun.open()
-      await end.promise
-      return id
-    })
-    await begun.promise
+    const { committed, commit } = await publishAndWait(outbox, TICK)
     const closing = outbox.close()
     const another = () => outbox.transaction(() => 'begun').catch(({ code }) => code as string)
     await expect.poll(another).toBe('POSTHASTE_CLOSED')
-    end.open()
-    const id = await running
+    commit()
+    const id = await committed
     await closing
     await pool?.end()
     expect(await other.inspect.event(id)).not.toBeNull()
@@ -86,19 +79,13 @@ describe.each(KINDS)('a close on %s', (kind) => {
     const [outbox, next] = [create(), create()]
     outbox.on('tick', () => undefined)
     await outbox.start()
-    const [begun, end, heard] = [gate(), gate(), gate<string>()]
-    const running = outbox.transaction(async (tx) => {
-      const id = await outbox.publish(tx, TICK)
-      begun.open()
-      await end.promise
-      return id
-    })
-    await begun.promise
+    const { committed, commit } = await publishAndWait(outbox, TICK)
     const closing = outbox.close()
     await expect.poll(() => outbox.isStarted).toBe(false)
-    end.open()
-    const id = await running
+    commit()
+    const id = await committed
     await closing
+    const heard = gate<string>()
     next.on('tick', (event) => heard.open(event.id))
     onTestFinished(() => next.close())
     await next.start()
@@ -133,16 +120,10 @@ describe.each(KINDS)('a close on %s', (kind) => {
     const { name, other } = await newTables(kind)
     const store = storeOn(kind, name, { connectionString: serverUrl(kind) })
     const outbox = open(store)
-    const [begun, end] = [gate(), gate()]
-    const running = outbox.transaction(async (tx) => {
-      await outbox.publish(tx, TICK)
-      begun.open()
-      await end.promise
-    })
-    await begun.promise
+    const { committed, commit } = await publishAndWait(outbox, TICK)
     await store.close()
-    const rejected = expect(running).rejects.toMatchObject({ code: expect.stringContaining('POSTHASTE_') })
-    end.open()
+    const rejected = expect(committed).rejects.toMatchObject({ code: expect.stringContaining('POSTHASTE_') })
+    commit()
     await rejected
     await outbox.close()
     expect((await other.inspect.list({ limit: 10 })).deliveries).toEqual([])

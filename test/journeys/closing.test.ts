@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { createOutbox } from '../../src/index.ts'
 import { createMemoryDatabase, memoryStore } from '../../src/stores/memory/index.ts'
 import { createFakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { gate, KINDS, World } from './world.ts'
+import { gate, KINDS, publishAndWait, World } from './world.ts'
 
 const TICK = { type: 'tick', payload: 1 }
 
@@ -128,20 +128,14 @@ it('a close gives back what is committed late although its claim is old', async 
   const outbox = createOutbox({ store, runtime, drainMs: 60_000, hotLeaseMs: 30_000 })
   outbox.on('tick', () => undefined)
   await outbox.start()
-  const [begun, end] = [gate(), gate()]
-  const running = outbox.transaction(async (tx) => {
-    await outbox.publish(tx, TICK)
-    begun.open()
-    await end.promise
-  })
-  await begun.promise
+  const { committed, commit } = await publishAndWait(outbox, TICK)
   await runtime.advance(20_000)
   const closing = outbox.close()
   await runtime.settle()
   // A claim of what is not sent any more need not last: asking for that would be answered after the end.
   Object.assign(store.queue, { extend: () => new Promise(() => undefined) })
-  end.open()
-  await running
+  commit()
+  await committed
   await closing
   expect([...database.deliveriesInOrder].map(({ token }) => token)).toEqual([null])
 })

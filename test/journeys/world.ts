@@ -122,3 +122,19 @@ export const gate = <T = void>(): Gate<T> => {
   })
   return { promise, open }
 }
+
+/** A transaction that has published and commits only when the test lets it. `committed`: with the id of the event. */
+export const publishAndWait = async <Tx>(
+  outbox: Pick<Outbox<Tx>, 'transaction' | 'publish'>,
+  draft: Draft,
+): Promise<{ readonly committed: Promise<string>; commit(): void }> => {
+  const [published, end] = [gate(), gate()]
+  const committed = outbox.transaction(async (tx) => {
+    const id = await outbox.publish(tx, draft)
+    published.open()
+    await end.promise
+    return id
+  })
+  await published.promise
+  return { committed, commit: () => end.open() }
+}
