@@ -1,6 +1,5 @@
 /** One process of a measurement: gets an order, does it, answers, and ends when it is told to. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import mysql from 'mysql2/promise'
 import pg from 'pg'
 import type {
   FillOrder,
@@ -11,9 +10,8 @@ import type {
   Order,
   PublishOrder,
 } from './orders.ts'
-import { insertMysqlOrder, isMysql } from './posthaste-mysql.ts'
 import type { Opened } from './subject.ts'
-import { subjectOn } from './subjects.ts'
+import { isMysql, subjectOn } from './subjects.ts'
 import { insertOrder, inTransaction } from './transaction.ts'
 
 const REPORT_MS = 5
@@ -31,7 +29,7 @@ const rssPeak = (): number => process.resourceUsage().maxRSS * 1_024
 
 const handle = async ({ url, subject }: HandleOrder): Promise<void> => {
   let [count, told] = [0, 0]
-  const opened = await subjectOn(url, subject).open({
+  const opened = await (await subjectOn(url, subject)).open({
     url,
     role: 'handle',
     keyed: false,
@@ -60,7 +58,7 @@ const publisherOnly = {
 } as const
 
 const fill = async ({ url, subject, events }: FillOrder): Promise<void> => {
-  const opened = await subjectOn(url, subject).open({ url, ...publisherOnly, connections: 2 })
+  const opened = await (await subjectOn(url, subject)).open({ url, ...publisherOnly, connections: 2 })
   await opened.fill(events)
   await tell({ kind: 'filled' })
   await opened.close()
@@ -97,7 +95,7 @@ const measureLatency = async (order: LatencyOrder): Promise<void> => {
   const total = Math.ceil(perSecond * (seconds + WARM_UP_MS / 1_000))
   const [committedAt, handledAt] = [new Float64Array(total), new Float64Array(total)]
   let handled = 0
-  const opened = await subjectOn(url, subject).open({
+  const opened = await (await subjectOn(url, subject)).open({
     url,
     role: 'both',
     keyed,
@@ -132,7 +130,9 @@ const withoutOutbox = (url: string, connections: number): Publishing => {
   }
 }
 
-const withoutOutboxOnMysql = (uri: string, connections: number): Publishing => {
+const withoutOutboxOnMysql = async (uri: string, connections: number): Promise<Publishing> => {
+  const { default: mysql } = await import('mysql2/promise')
+  const { insertMysqlOrder } = await import('./posthaste-mysql.ts')
   const pool = mysql.createPool({ uri, connectionLimit: connections })
   return {
     async publish(n) {
@@ -149,8 +149,8 @@ const withoutOutboxOnMysql = (uri: string, connections: number): Publishing => {
 const measurePublish = async ({ url, subject, connections, seconds }: PublishOrder): Promise<void> => {
   const opened =
     subject === 'none'
-      ? (isMysql(url) ? withoutOutboxOnMysql : withoutOutbox)(url, connections)
-      : await subjectOn(url, subject).open({ url, ...publisherOnly, connections })
+      ? await (isMysql(url) ? withoutOutboxOnMysql : withoutOutbox)(url, connections)
+      : await (await subjectOn(url, subject)).open({ url, ...publisherOnly, connections })
   let [started, counted] = [0, 0]
   const from = performance.now() + WARM_UP_MS
   const until = from + seconds * 1_000

@@ -9,7 +9,7 @@ import { planOthers } from './measure-others.ts'
 import { runPlan, type Step } from './plan.ts'
 import { Series } from './series.ts'
 import { SUBJECT_NAMES } from './subject.ts'
-import { SUBJECTS } from './subjects.ts'
+import { subjectOn } from './subjects.ts'
 
 const urlsOf = (others: Settings['others']): Record<string, string> =>
   Object.fromEntries(
@@ -36,7 +36,7 @@ const measure = async (settings: Settings, file: string): Promise<void> => {
     process.once(signal, () => void drop().finally(() => process.exit(130)))
   }
   try {
-    const subjects = SUBJECT_NAMES.map((name) => SUBJECTS[name])
+    const subjects = await Promise.all(SUBJECT_NAMES.map((name) => subjectOn(database.url, name)))
     for (const subject of subjects) await subject.install(database.url)
     const series = new Series()
     const failures: string[] = []

@@ -9,8 +9,6 @@ export const insertMysqlOrder = async (connection: PoolConnection, n: number): P
   await connection.query('INSERT INTO orders (customer, total, status) VALUES (?, ?, ?)', values)
 }
 
-export const isMysql = (url: string): boolean => url.startsWith('mysql:')
-
 export const posthasteMysql: Subject = {
   name: 'posthaste',
   label: 'Posthaste',

@@ -1,12 +1,14 @@
-/** All subjects, by name. */
-import { graphile } from './graphile.ts'
-import { handmade } from './handmade.ts'
-import { pgboss } from './pgboss.ts'
-import { posthaste } from './posthaste.ts'
-import { isMysql, posthasteMysql } from './posthaste-mysql.ts'
+/** All subjects, by name. Each is loaded where it is measured and not elsewhere: what others load is not its memory. */
 import type { Subject, SubjectName } from './subject.ts'
 
-export const SUBJECTS: Readonly<Record<SubjectName, Subject>> = { posthaste, graphile, pgboss, handmade }
+const LOAD: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
+  posthaste: async () => (await import('./posthaste.ts')).posthaste,
+  graphile: async () => (await import('./graphile.ts')).graphile,
+  pgboss: async () => (await import('./pgboss.ts')).pgboss,
+  handmade: async () => (await import('./handmade.ts')).handmade,
+}
 
-export const subjectOn = (url: string, name: SubjectName): Subject =>
-  isMysql(url) ? posthasteMysql : SUBJECTS[name]
+export const isMysql = (url: string): boolean => url.startsWith('mysql:')
+
+export const subjectOn = async (url: string, name: SubjectName): Promise<Subject> =>
+  isMysql(url) ? (await import('./posthaste-mysql.ts')).posthasteMysql : await LOAD[name]()

@@ -112,3 +112,56 @@ describe('handlers that hold every connection of the pool', () => {
     await pool.end()
   })
 })
+
+describe('plans of what is prepared', () => {
+  it('are made once for each connection of the store, also when a backlog follows an empty queue', async () => {
+    const made: pg.Client[] = []
+    class Noted extends pg.Client {
+      constructor(config?: pg.ClientConfig) {
+        super(config)
+        made.push(this)
+      }
+    }
+    const pool = new pg.Pool({ connectionString: world.url, max: 2, Client: Noted })
+    const application = new Set<pg.Client>()
+    pool.on('connect', (client) => void application.add(client as unknown as pg.Client))
+    const store = postgresStore({ pool, poolSize: 2, schema: world.schema })
+    const outbox = world.listen(world.outbox({ store, pollBatchSize: 20 }))
+    await outbox.start()
+    await publishTick(outbox, 0)
+    await world.drained()
+    // As many reads of an empty queue as a server plans anew before it compares.
+    for (let n = 0; n < 10; n += 1) await outbox.processOnce()
+    const numbers = Array.from({ length: 2_000 }, (_, n) => n + 1)
+    await outbox.transaction(async (tx) => {
+      await outbox.publishMany(
+        tx,
+        numbers.map((n) => tick(n)),
+      )
+      await tx.query(`ANALYZE ${world.schema}.deliveries, ${world.schema}.events`)
+    })
+    await world.drained()
+    expect(world.numbers).toHaveLength(2_001)
+    const asked = await Promise.all(
+      made.map(async (client) => {
+        const { rows } = await client.query<{ mode: string; once: string; anew: string }>(
+          `SELECT current_setting('plan_cache_mode') AS mode, coalesce(sum(generic_plans), 0) AS once,
+             coalesce(sum(custom_plans), 0) AS anew
+           FROM pg_prepared_statements WHERE statement LIKE '%due AS MATERIALIZED%'`,
+        )
+        const [{ mode, once, anew } = { mode: '', once: '0', anew: '0' }] = rows
+        return { ofStore: !application.has(client), mode, once: Number(once), anew: Number(anew) }
+      }),
+    )
+    const readers = asked.filter(({ once, anew }) => once + anew > 0)
+    expect(readers.reduce((sum, { once }) => sum + once, 0)).toBeGreaterThan(20)
+    expect(readers).toEqual(
+      readers.map(({ once }) => ({ ofStore: true, mode: 'force_generic_plan', once, anew: 0 })),
+    )
+    const others = asked.filter(({ ofStore }) => !ofStore)
+    expect(others.length).toBeGreaterThan(0)
+    expect(others.map(({ mode }) => mode)).toEqual(others.map(() => 'auto'))
+    await outbox.close()
+    await pool.end()
+  })
+})
