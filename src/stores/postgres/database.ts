@@ -42,12 +42,6 @@ const READ_COMMITTED = 'READ COMMITTED'
  */
 const NOT_FOR_EVER = "SET LOCAL idle_in_transaction_session_timeout = '10s'"
 
-/**
- * What is prepared is planned once, for any parameters. A server that may choose compares that plan with what the first ones cost,
- * which were made while the queue was empty: as soon as there is a backlog it would plan every read anew, which costs as much as reading.
- */
-const PLAN_ONCE = 'SET plan_cache_mode = force_generic_plan'
-
 const isolation = (level: string): SqlStatement => ({
   sql: `SET TRANSACTION ISOLATION LEVEL ${level}`,
   params: [],
@@ -75,10 +69,6 @@ interface OpenState {
   /** Those of the store's own pools that have not ended. */
   readonly connections: Set<PostgresConnection>
   prepare: boolean
-  /** No pooler is in between, so what is set for a connection stays there and meets nobody else. */
-  isDirect: boolean
-  /** Connections that nobody but the store uses, and that have not been told yet to plan once. */
-  readonly untold: WeakSet<PostgresConnection>
 }
 
 /** Statement names are short and stable: the same text has the same name on every connection. */
@@ -251,8 +241,6 @@ export class PostgresDatabase {
     connection.on('error', state.onError)
     let broken = false
     try {
-      if (state.isDirect && state.prepare && state.untold.delete(connection))
-        await this.#send(state, connection, PLAN_ONCE)
       return await work(connection)
     } catch (error) {
       broken = isBroken(error)
@@ -298,14 +286,11 @@ export class PostgresDatabase {
       announcing(pool).on('connect', (connection) => connections.add(connection))
       announcing(pool).on('remove', (connection) => connections.delete(connection))
     }
-    const untold = new WeakSet<PostgresConnection>()
-    if (pools.own.includes(pools.forStore))
-      announcing(pools.forStore).on('connect', (connection) => untold.add(connection))
-    const known = { context, pools, onError, watchdog, connections, untold }
-    const state: OpenState = { ...known, prepare: false, isDirect: false }
+    const prepare = this.options.prepare ?? false
+    const state: OpenState = { context, pools, onError, watchdog, connections, prepare }
     try {
-      state.isDirect = await this.#withConnection(state, (connection) => this.#isDirect(state, connection))
-      state.prepare = this.options.prepare ?? state.isDirect
+      const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(state, connection))
+      state.prepare = this.options.prepare ?? isDirect
       this.#state = state
     } catch (error) {
       await this.#leave(state).catch(() => undefined)
