@@ -63,9 +63,12 @@ export interface TestOutbox<Names extends string = string> extends Expectations,
 }
 
 const DEFAULT_WAIT_MS = 5_000
-/** Of real time, for what only needs that. */
-const CLOSE_WAIT_MS = 1_000
+/** Of real time, for transactions and listeners that only need that; less than what runners give a test. */
+const CLOSE_WAIT_MS = 3_000
 const MOST_DELIVERIES = 10_000
+
+/** The real ones, also where a test has put its own in their place. */
+const { setTimeout: later, clearTimeout: cancel } = globalThis
 
 const isFake = (runtime: Runtime): runtime is FakeRuntime => 'advance' in runtime
 
@@ -164,7 +167,7 @@ export const createTestOutbox = <
 const inTime = async (promise: Promise<void>, timeoutMs: number, what: () => string): Promise<void> => {
   let timer: NodeJS.Timeout | undefined
   const expired = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
+    timer = later(() => {
       const message = `Waited ${timeoutMs} ms for something that did not happen. ${what()}`
       reject(new AssertionError({ message, operator: 'waitFor' }))
     }, timeoutMs)
@@ -172,7 +175,7 @@ const inTime = async (promise: Promise<void>, timeoutMs: number, what: () => str
   try {
     await Promise.race([promise, expired])
   } finally {
-    clearTimeout(timer)
+    cancel(timer)
   }
 }
 

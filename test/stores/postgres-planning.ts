@@ -183,7 +183,7 @@ export class Planning {
       case 'a hold':
         return await queue.hold(workerId, 'alpha', filled.keyed)
       case 'an activation':
-        return await queue.activate({ workerId, destination: 'alpha', lanes: null, limit: 10 })
+        return await queue.activate({ workerId, destination: 'alpha', lanes: null, limit: 50 })
       case 'a suspicion':
         return await queue.suspect({ workerId, ids: filled.pending, token: t.newId(), spendFrom: 3 })
       case 'unrouted rows':

@@ -6,14 +6,14 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PostgresLayout } from '../../src/stores/postgres/index.ts'
 import { OPERATIONS, Planning, ROWS } from './postgres-planning.ts'
-import { type Filled, fill, tablesScanned } from './postgres-plans.ts'
+import { type Filled, fill, pairsInVain, tablesScanned } from './postgres-plans.ts'
 import { createWorld } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
 
 /** So many times the history at the second look. */
 const GROWTH = 4
 
-const TABLES = ['events', 'finished', 'deliveries']
+const TABLES = ['events', 'finished', 'deliveries', 'dedup']
 
 const analyze = (schema: string): string => TABLES.map((table) => `ANALYZE ${schema}.${table}`).join('; ')
 
@@ -21,7 +21,7 @@ const layouts: readonly PostgresLayout[] = ['plain', 'partitioned']
 
 /** A tail is small or empty, and then reading it from end to end is the best way. */
 const isBig = (table: string): boolean =>
-  /^(events|deliveries|finished|attempts)/.test(table) && !table.endsWith('_tail')
+  /^(events|deliveries|finished|attempts|dedup)/.test(table) && !table.endsWith('_tail')
 
 /** What costs more, but for a tree that is one level higher: that is a page more for every row looked up in it. */
 const dearer = (before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): string[] =>
@@ -46,6 +46,12 @@ describe.each(layouts)('plans, %s', (layout) => {
   it.each(OPERATIONS)('%s reads no table from end to end', async (name) => {
     const plans = await planning.plansOf(() => planning.show(name, filled))
     expect(plans.flatMap((plan) => tablesScanned(plan)).filter(isBig)).toEqual([])
+  })
+
+  it.each(OPERATIONS)('%s compares no row with all others', async (name) => {
+    const plans = await planning.plansOf(() => planning.show(name, filled))
+    // Each of at most a hundred rows may be compared with one that is not its own.
+    expect(Math.max(...plans.map(pairsInVain))).toBeLessThan(100)
   })
 
   it('[32] a read past the cursor does not go through what an old snapshot keeps', async () => {

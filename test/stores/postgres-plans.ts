@@ -25,6 +25,7 @@ interface Node {
   readonly 'Shared Read Blocks'?: number
   readonly Plans?: readonly Node[]
   readonly 'Actual Loops'?: number
+  readonly 'Rows Removed by Join Filter'?: number
 }
 
 export interface Plan {
@@ -68,6 +69,14 @@ export const tablesScanned = ({ root }: Plan): string[] => {
   return found
 }
 
+/** Pairs of rows that were compared and do not belong together: each with each, where an index would have found the right one. */
+export const pairsInVain = ({ root }: Plan): number => {
+  const visit = (node: Node): number =>
+    (node['Rows Removed by Join Filter'] ?? 0) * (node['Actual Loops'] ?? 1) +
+    (node.Plans ?? []).reduce((sum, child) => sum + visit(child), 0)
+  return visit(root)
+}
+
 export interface Filled {
   readonly worker: string
   readonly pending: readonly string[]
@@ -108,6 +117,9 @@ export const fill = async (
       CASE n % 40 WHEN 1 THEN 2 WHEN 2 THEN 5 WHEN 3 THEN 3 WHEN 4 THEN 6 ELSE 0 END, n % 40 IN (1, 4), 'alpha', 'k' || n % 500
     FROM generate_series(${to - queued + 1}, ${to}) AS n;
     SELECT setval('${schema}.events_seq', ${to})`)
+  await hand.query(`
+    INSERT INTO ${schema}.dedup (type, idempotency_key, event_id, created_at)
+    SELECT 'order.placed', 'i' || n, ${id('n', '0')}, now() - interval '1 second' * (${to} - n) FROM generate_series(${from}, ${to}) AS n`)
   const worker = newId()
   await hand.query(
     `INSERT INTO ${schema}.workers (id, name, started_at, expires_at, destinations) VALUES ($1, 'w', now(), now() + interval '1 day', '{alpha}')`,

@@ -1,5 +1,5 @@
 import { AssertionError } from 'node:assert'
-import { describe, expect, expectTypeOf, it } from 'vitest'
+import { describe, expect, expectTypeOf, it, vi } from 'vitest'
 import { defineEvent, fixed } from '../../src/index.ts'
 import { createTestOutbox, failingDestination, recordingDestination } from '../../src/testing/index.ts'
 
@@ -167,5 +167,34 @@ describe('createTestOutbox', () => {
     await begun
     await t.close()
     expect(t.outbox.isStarted).toBe(false)
+  })
+
+  it('lets a listener end that needs more than a second of real time', async () => {
+    const t = createTestOutbox()
+    let ended = false
+    const begun = new Promise<void>((resolve) => {
+      t.outbox.on(orderPlaced, async () => {
+        resolve()
+        await new Promise((done) => setTimeout(done, 1_300))
+        ended = true
+      })
+    })
+    await t.outbox.start()
+    await t.outbox.transaction((tx) => t.outbox.publish(tx, orderPlaced({ orderId: 'a', total: 1 })))
+    await begun
+    await t.close()
+    expect(ended).toBe(true)
+  })
+
+  it('closes beside a transaction that nobody ended, although the test has timers of its own', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+    try {
+      const t = createTestOutbox()
+      await t.outbox.begin()
+      await t.close()
+      expect(t.outbox.isStarted).toBe(false)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 })

@@ -5,6 +5,7 @@ import type { PostgresTables } from '../tables.ts'
 import { inLanes, laneMask } from './read.ts'
 import { aliveWorker, asNumber, NOW, sqlText } from './sql-text.ts'
 
+/** Each row's place is looked up by its id: a join with the list would compare every row with every place. */
 const ACTIVATE = sqlText(
   (t) => `WITH me AS MATERIALIZED (${aliveWorker(t, '$1')}), due AS MATERIALIZED (
   SELECT id, seq, available_at FROM ${t.deliveries}
@@ -12,9 +13,9 @@ const ACTIVATE = sqlText(
   ORDER BY available_at, seq LIMIT $4::int FOR UPDATE
 ), placed AS MATERIALIZED (
   SELECT id, nextval(${t.sequence}) AS seq FROM (SELECT id FROM due ORDER BY available_at, due.seq) AS o
-), activated AS (
-  UPDATE ${t.deliveries} AS d SET status = 0, seq = placed.seq FROM placed
-  WHERE d.id = ANY(ARRAY(SELECT id FROM placed)) AND d.id = placed.id AND d.status + 0 = 5 RETURNING 1
+), places AS MATERIALIZED (SELECT jsonb_object_agg(id, seq) AS by_id FROM placed), activated AS (
+  UPDATE ${t.deliveries} AS d SET status = 0, seq = ((SELECT by_id FROM places) ->> d.id::text)::bigint
+  WHERE d.id = ANY(ARRAY(SELECT id FROM placed)) AND d.status + 0 = 5 RETURNING 1
 )
 SELECT count(*) FROM activated`,
 )
