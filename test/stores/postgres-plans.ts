@@ -119,7 +119,7 @@ export const fill = async (
     SELECT setval('${schema}.events_seq', ${to})`)
   await hand.query(`
     INSERT INTO ${schema}.dedup (type, idempotency_key, event_id, created_at)
-    SELECT 'order.placed', 'i' || n, ${id('n', '0')}, now() - interval '1 second' * (${to} - n) FROM generate_series(${from}, ${to}) AS n`)
+    SELECT 'order.placed', 'i' || n, ${id('n', '0')}, now() - interval '1 millisecond' * (${to} - n) FROM generate_series(${from}, ${to}) AS n`)
   const worker = newId()
   await hand.query(
     `INSERT INTO ${schema}.workers (id, name, started_at, expires_at, destinations) VALUES ($1, 'w', now(), now() + interval '1 day', '{alpha}')`,
