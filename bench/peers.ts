@@ -14,12 +14,12 @@ import { tablesOf } from './tables.ts'
 const HELP = `npm run bench -- --json FILE [options]
 
 Measures Posthaste beside graphile-worker, pg-boss and a hand-written table on one PostgreSQL: all under Node 24,
-each with its best documented settings, in turns. About half an hour on two cores; less with --only or --quick.
+each with its best documented settings, in turns. About three quarters of an hour on two cores; less with --only or --quick.
 
   --json FILE      where the figures go
   --only LIST      some of ${SECTIONS.join(',')}
   --rounds N       how often each is repeated; default 3
-  --events N       backlog of the drain; default 60,000
+  --events N       backlog of the drain; default 150,000
   --growth LIST    numbers of finished rows; default 0,1000000,5000000
   --url URL        a PostgreSQL on which databases may be created; default: one is started
   --quick          small numbers, to see that everything works; the figures say nothing
@@ -35,7 +35,7 @@ const NODE_MAJOR = '24'
 
 const FULL: Sizes = {
   rounds: 3,
-  events: 60_000,
+  events: 150_000,
   latencySeconds: 8,
   publishSeconds: 6,
   growthEvents: 100_000,

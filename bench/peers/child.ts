@@ -10,7 +10,7 @@ import type {
   Order,
   PublishOrder,
 } from './orders.ts'
-import type { Opened } from './subject.ts'
+import type { Opened, OpenOptions, SubjectName } from './subject.ts'
 import { isMysql, subjectOn } from './subjects.ts'
 import { insertOrder, inTransaction } from './transaction.ts'
 
@@ -25,11 +25,14 @@ const tell = (message: Message): Promise<void> =>
     process.send?.(message, () => resolve())
   })
 
+const open = async (subject: SubjectName, options: OpenOptions): Promise<Opened> =>
+  (await subjectOn(options.url, subject)).open(options)
+
 const rssPeak = (): number => process.resourceUsage().maxRSS * 1_024
 
 const handle = async ({ url, subject }: HandleOrder): Promise<void> => {
   let [count, told] = [0, 0]
-  const opened = await (await subjectOn(url, subject)).open({
+  const opened = await open(subject, {
     url,
     role: 'handle',
     keyed: false,
@@ -58,7 +61,7 @@ const publisherOnly = {
 } as const
 
 const fill = async ({ url, subject, events }: FillOrder): Promise<void> => {
-  const opened = await (await subjectOn(url, subject)).open({ url, ...publisherOnly, connections: 2 })
+  const opened = await open(subject, { url, ...publisherOnly, connections: 2 })
   await opened.fill(events)
   await tell({ kind: 'filled' })
   await opened.close()
@@ -95,7 +98,7 @@ const measureLatency = async (order: LatencyOrder): Promise<void> => {
   const total = Math.ceil(perSecond * (seconds + WARM_UP_MS / 1_000))
   const [committedAt, handledAt] = [new Float64Array(total), new Float64Array(total)]
   let handled = 0
-  const opened = await (await subjectOn(url, subject)).open({
+  const opened = await open(subject, {
     url,
     role: 'both',
     keyed,
@@ -150,7 +153,7 @@ const measurePublish = async ({ url, subject, connections, seconds }: PublishOrd
   const opened =
     subject === 'none'
       ? await (isMysql(url) ? withoutOutboxOnMysql : withoutOutbox)(url, connections)
-      : await (await subjectOn(url, subject)).open({ url, ...publisherOnly, connections })
+      : await open(subject, { url, ...publisherOnly, connections })
   let [started, counted] = [0, 0]
   const from = performance.now() + WARM_UP_MS
   const until = from + seconds * 1_000

@@ -8,8 +8,8 @@ import type { Opened, OpenOptions } from './subject.ts'
 import { steps } from './transaction.ts'
 
 export const DESTINATION = 'orders'
-const SETTINGS = { pollBatchSize: 500, coldQueueCapacity: 2_000 }
-const DESTINATION_SETTINGS = { concurrency: 4, batchSize: 500 }
+const SETTINGS = { pollBatchSize: 1_000, coldQueueCapacity: 2_000 }
+const DESTINATION_SETTINGS = { concurrency: 4, batchSize: 1_000 }
 const LANES = 64
 
 export const OUTBOX_SETTINGS = { ...SETTINGS, ...DESTINATION_SETTINGS }

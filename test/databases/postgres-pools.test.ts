@@ -112,3 +112,48 @@ describe('handlers that hold every connection of the pool', () => {
     await pool.end()
   })
 })
+
+describe('plans of the read', () => {
+  it('are not made anew for every batch of a backlog that follows an empty queue', async () => {
+    await world.migrate()
+    await world.rows('VACUUM ANALYZE {schema}.deliveries, {schema}.events')
+    const connections: pg.Client[] = []
+    class Noted extends pg.Client {
+      constructor(config?: pg.ClientConfig) {
+        super(config)
+        connections.push(this)
+      }
+    }
+    const pool = new pg.Pool({ connectionString: world.url, max: 2, Client: Noted })
+    const store = postgresStore({ pool, poolSize: 2, schema: world.schema })
+    const outbox = world.listen(world.outbox({ store, pollBatchSize: 100 }))
+    await outbox.start()
+    // As many reads of an empty queue as a server plans anew before it compares.
+    for (let n = 0; n < 12; n += 1) await outbox.processOnce()
+    await outbox.transaction(async (tx) => {
+      for (let n = 0; n < 10_000; n += 1_000)
+        await outbox.publishMany(
+          tx,
+          Array.from({ length: 1_000 }, (_, i) => tick(n + i)),
+        )
+      await tx.query(`ANALYZE ${world.schema}.deliveries, ${world.schema}.events`)
+    })
+    await world.drained()
+    expect(world.numbers).toHaveLength(10_000)
+    const counts = await Promise.all(
+      connections.map(async (connection) => {
+        const { rows } = await connection.query<{ anew: string; reads: string }>(
+          `SELECT coalesce(sum(custom_plans), 0) AS anew, coalesce(sum(custom_plans + generic_plans), 0) AS reads
+           FROM pg_prepared_statements WHERE statement LIKE '%whole AS MATERIALIZED%'`,
+        )
+        return { anew: Number(rows[0]?.anew), reads: Number(rows[0]?.reads) }
+      }),
+    )
+    const readers = counts.filter(({ reads }) => reads > 0)
+    expect(readers.reduce((sum, { reads }) => sum + reads, 0)).toBeGreaterThan(50)
+    // Five of each text before the server compares, and the first ones of a backlog, which are still of the other text.
+    for (const { anew } of readers) expect(anew).toBeLessThan(20)
+    await outbox.close()
+    await pool.end()
+  })
+})

@@ -150,8 +150,8 @@ const OLD_ENOUGH = (youngest: string): string =>
  */
 const readText = (
   t: PostgresTables,
-  bound: number,
-): string => `WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now),
+  { bound, inBacklog }: { readonly bound: number; readonly inBacklog: boolean },
+): string => `${inBacklog ? '/* backlog */ ' : ''}WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now),
 due AS MATERIALIZED (
   SELECT *, n <= $5::int AND (total <= $6::bigint OR n = 1) AS fits FROM (
     SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total FROM (${first(
@@ -207,10 +207,20 @@ SELECT ${KIND.outlook}, NULL, NULL, ${msBetween(
 /** Limits that are written into the text; the first covers what the core asks for by default. */
 const BOUNDS = [1_024, 16_384, 1_048_576] as const
 
-const READ = BOUNDS.map((bound) => ({ bound, text: sqlText((t) => readText(t, bound)) }))
+/**
+ * In a backlog the same read is prepared once more. The server compares a plan for any parameters with what the plans
+ * before it cost, and of a queue that was empty those cost nothing: it would plan every read anew, for as long as the read takes.
+ */
+const READ = BOUNDS.flatMap((bound) =>
+  [false, true].map((inBacklog) => ({
+    bound,
+    inBacklog,
+    text: sqlText((t) => readText(t, { bound, inBacklog })),
+  })),
+)
 
-const textFor = (limit: number): ((t: PostgresTables) => string) => {
-  const found = READ.find(({ bound }) => limit < bound)
+const textFor = (limit: number, inBacklog: boolean): ((t: PostgresTables) => string) => {
+  const found = READ.find((each) => limit < each.bound && each.inBacklog === inBacklog)
   if (found === undefined) throw new RangeError(`a read of ${limit} rows is too much at once`)
   return found.text
 }
@@ -250,13 +260,14 @@ const byNumber = (a: Row, b: Row): number => asNumber(a[1]) - asNumber(b[1])
 const compareSeqs = (a: { readonly seq: bigint }, b: { readonly seq: bigint }): number =>
   a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0
 
-export const read = async (
+const readOnce = async (
   db: PostgresDatabase,
   t: PostgresTables,
   request: ReadRequest,
+  inBacklog: boolean,
 ): Promise<ReadResult> => {
   const { destination, limit, sweep, sweepLimit } = request
-  const rows = await db.rows(textFor(limit)(t), [
+  const rows = await db.rows(textFor(limit, inBacklog)(t), [
     destination,
     laneMask(request.lanes),
     request.after,
@@ -284,6 +295,21 @@ export const read = async (
     activatable: isTrue(outlook[10]),
     unrouted: isTrue(outlook[11]),
     snapshot: { oldest: asBigInt(outlook[6]), next: asBigInt(outlook[9]) },
+  }
+}
+
+/** Knows of each destination whether its last read left rows behind. */
+export const createRead = (
+  db: PostgresDatabase,
+  t: PostgresTables,
+): ((request: ReadRequest) => Promise<ReadResult>) => {
+  const inBacklog = new Set<string>()
+  return async (request) => {
+    const { destination } = request
+    const result = await readOnce(db, t, request, inBacklog.has(destination))
+    if (result.more) inBacklog.add(destination)
+    else inBacklog.delete(destination)
+    return result
   }
 }
 
