@@ -38,7 +38,10 @@ const DEFAULT_START = Date.UTC(2026, 0, 1)
 /** Turns of the event loop without anything new after which nothing is ready any more. */
 const QUIET_TURNS = 3
 
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+/** The real one, also where a test has put its own in its place. */
+const { setImmediate: soon } = globalThis
+
+const turn = (): Promise<void> => new Promise((resolve) => soon(resolve))
 
 /** Mulberry32: small, well mixed, and the same on every machine. */
 const createRandom = (seed: number): (() => number) => {

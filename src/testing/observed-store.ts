@@ -66,10 +66,13 @@ const observedTransactions = <Tx, E>(
 
 const ROLES = new Set(['lanes', 'queue', 'registry', 'operations', 'maintenance', 'inspection'])
 
+/** The real one, also where a test has put its own in its place. */
+const { setImmediate: soon } = globalThis
+
 /** Works for any store, whatever it is made of. */
 export const observeStore = <S extends object>(store: S, observer: StoreObserver): S => {
   // Not before whoever called has seen the answer himself.
-  const ended = (call: string): void => void setImmediate(() => observer.changed(call))
+  const ended = (call: string): void => void soon(() => observer.changed(call))
   return over(store, (name, value) => {
     if (name === 'transactions') return observedTransactions(value as Store['transactions'], ended)
     if (!ROLES.has(name)) return value

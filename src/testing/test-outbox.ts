@@ -63,7 +63,7 @@ export interface TestOutbox<Names extends string = string> extends Expectations,
 }
 
 const DEFAULT_WAIT_MS = 5_000
-/** Of real time, for transactions and listeners that only need that; less than what runners give a test. */
+/** Of real time, for transactions and listeners that only need that; less than the five seconds that most runners give a test. */
 const CLOSE_WAIT_MS = 3_000
 const MOST_DELIVERIES = 10_000
 

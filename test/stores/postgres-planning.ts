@@ -122,7 +122,10 @@ export class Planning {
   }
 
   /** The plans of everything that `work` sends, without transaction control. */
-  async plansOf(work: () => Promise<unknown>): Promise<Plan[]> {
+  async plansOf(
+    work: () => Promise<unknown>,
+    look: (sent: Sent) => Promise<Plan> = (sent) => planOf(this.hand, sent),
+  ): Promise<Plan[]> {
     this.#recording.sent.length = 0
     await work()
     const { sent } = this.#recording
@@ -131,15 +134,15 @@ export class Planning {
       .filter(({ text }) => /^\(?(WITH|SELECT|UPDATE|DELETE|INSERT)/.test(text))
     if (statements.length === 0) throw new Error('Nothing was sent whose plan could be looked at.')
     const plans: Plan[] = []
-    for (const one of statements) plans.push(await planOf(this.hand, one))
+    for (const one of statements) plans.push(await look(one))
     return plans
   }
 
   /** Pages that each operation looks at; the lesser of two times, because versions that died meanwhile cost extra once. */
-  async buffers(filled: Filled): Promise<Map<Operation, number>> {
+  async buffers(filled: Filled, look?: (sent: Sent) => Promise<Plan>): Promise<Map<Operation, number>> {
     const buffers = new Map<Operation, number>()
     for (const name of [...OPERATIONS, ...OPERATIONS]) {
-      const plans = await this.plansOf(() => this.show(name, filled))
+      const plans = await this.plansOf(() => this.show(name, filled), look)
       const pages = plans.reduce((sum, plan) => sum + plan.buffers, 0)
       buffers.set(name, Math.min(pages, buffers.get(name) ?? pages))
     }

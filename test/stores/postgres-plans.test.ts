@@ -6,12 +6,27 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PostgresLayout } from '../../src/stores/postgres/index.ts'
 import { OPERATIONS, Planning, ROWS } from './postgres-planning.ts'
-import { type Filled, fill, pairsInVain, tablesScanned } from './postgres-plans.ts'
+import {
+  type Filled,
+  fill,
+  KeptPlans,
+  mostRows,
+  pairsInVain,
+  planOf,
+  type Sent,
+  tablesScanned,
+} from './postgres-plans.ts'
 import { createWorld } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
 
 /** So many times the history at the second look. */
 const GROWTH = 4
+
+/** Sorting a partition that seems to be empty looks as good as a walk, and nobody waits for it but who asks. */
+const FOR_PEOPLE = 'a page of everything'
+
+/** Rows of a queue that fills again, with their history. */
+const REFILLED = 20_000
 
 const TABLES = ['events', 'finished', 'deliveries', 'dedup']
 
@@ -106,10 +121,51 @@ describe.each(layouts)('plans from statistics that were taken before a large com
     // The first step has to find out where the next ones begin.
     await planning.run('a step of cleaning', filled)
     const misled = await planning.buffers(filled)
-    // It is for people, and sorting a partition that seems to be empty looks as good as a walk.
-    if (layout === 'partitioned') misled.delete('a page of everything')
+    if (layout === 'partitioned') misled.delete(FOR_PEOPLE)
     await hand.query(analyze(schema))
     expect(dearer(await planning.buffers(filled), misled)).toEqual([])
+  })
+})
+
+describe.each(layouts)('plans that were made while the queue was empty again, %s', (layout) => {
+  const planning = new Planning(layout)
+  const { schema, hand } = planning
+  const other = new pg.Client({ connectionString: planning.url })
+
+  beforeAll(async () => {
+    await planning.open()
+    await other.connect()
+  })
+
+  afterAll(async () => {
+    await other.end()
+    await planning.close()
+  })
+
+  it('cost no more than those of a full one', { timeout: 300_000 }, async () => {
+    const earlier = await fill(hand, schema, REFILLED)
+    await hand.query(analyze(schema))
+    const statements: Sent[] = []
+    await planning.buffers(earlier, (sent) => {
+      statements.push(sent)
+      return planOf(hand, sent)
+    })
+    // A new partition has no history yet.
+    const emptied = layout === 'plain' ? ['deliveries'] : ['deliveries', 'events', 'finished']
+    for (const table of emptied) await hand.query(`DELETE FROM ${schema}.${table}`)
+    await hand.query(`VACUUM (ANALYZE) ${TABLES.map((table) => `${schema}.${table}`).join(', ')}`)
+    const kept = new KeptPlans(other)
+    for (const sent of statements) await kept.planOf(sent)
+    const filled = await fill(hand, schema, REFILLED)
+    // The first step has to find out where the next ones begin.
+    await planning.run('a step of cleaning', filled)
+    const [read] = await planning.plansOf(() => planning.show('a read of some lanes', filled), kept.planOf)
+    // As many as are asked for, and not the whole queue to sort it.
+    expect(mostRows(read!)).toBeLessThanOrEqual(501)
+    const remembered = await planning.buffers(filled, kept.planOf)
+    if (layout === 'partitioned') remembered.delete(FOR_PEOPLE)
+    await hand.query(analyze(schema))
+    expect(dearer(await planning.buffers(filled), remembered)).toEqual([])
   })
 })
 

@@ -25,6 +25,7 @@ interface Node {
   readonly 'Shared Read Blocks'?: number
   readonly Plans?: readonly Node[]
   readonly 'Actual Loops'?: number
+  readonly 'Actual Rows'?: number
   readonly 'Rows Removed by Join Filter'?: number
 }
 
@@ -36,18 +37,53 @@ export interface Plan {
 
 const literal = (value: unknown): string => (value === null ? 'NULL' : pg.escapeLiteral(String(value)))
 
+const explain = async (hand: pg.Client, name: string, { values }: Sent): Promise<Plan> => {
+  const args = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`
+  const { rows } = await hand.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ${name}${args}`)
+  const root = rows[0]['QUERY PLAN'][0].Plan as Node
+  return { root, buffers: buffersOf(root) }
+}
+
+const begin = ({ settings = [] }: Sent): string =>
+  ['BEGIN', 'SET LOCAL plan_cache_mode = force_generic_plan', ...settings].join('; ')
+
 /** Really run, as a prepared statement with a plan for any parameters, and taken back. */
-export const planOf = async (hand: pg.Client, { text, values, settings = [] }: Sent): Promise<Plan> => {
-  await hand.query(['BEGIN', 'SET LOCAL plan_cache_mode = force_generic_plan', ...settings].join('; '))
+export const planOf = async (hand: pg.Client, sent: Sent): Promise<Plan> => {
+  await hand.query(begin(sent))
   try {
-    await hand.query(`PREPARE planned AS ${text}`)
-    const args = values.length === 0 ? '' : `(${values.map(literal).join(', ')})`
-    const { rows } = await hand.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE planned${args}`)
-    const root = rows[0]['QUERY PLAN'][0].Plan as Node
-    return { root, buffers: buffersOf(root) }
+    await hand.query(`PREPARE planned AS ${sent.text}`)
+    return await explain(hand, 'planned', sent)
   } finally {
     await hand.query('ROLLBACK')
     await hand.query('DEALLOCATE ALL')
+  }
+}
+
+/** Statements of one connection: each is planned when it is met first, and that plan is kept whatever becomes of the tables. */
+export class KeptPlans {
+  readonly #client: pg.Client
+  readonly #names = new Map<string, string>()
+
+  constructor(client: pg.Client) {
+    this.#client = client
+  }
+
+  readonly planOf = async (sent: Sent): Promise<Plan> => {
+    const kept = this.#names.get(sent.text)
+    if (kept !== undefined) return await this.#run(kept, sent)
+    const name = `kept_${this.#names.size}`
+    this.#names.set(sent.text, name)
+    await this.#client.query(`PREPARE ${name} AS ${sent.text}`)
+    return await this.#run(name, sent)
+  }
+
+  async #run(name: string, sent: Sent): Promise<Plan> {
+    await this.#client.query(begin(sent))
+    try {
+      return await explain(this.#client, name, sent)
+    } finally {
+      await this.#client.query('ROLLBACK')
+    }
   }
 }
 
@@ -74,6 +110,12 @@ export const pairsInVain = ({ root }: Plan): number => {
   const visit = (node: Node): number =>
     (node['Rows Removed by Join Filter'] ?? 0) * (node['Actual Loops'] ?? 1) +
     (node.Plans ?? []).reduce((sum, child) => sum + visit(child), 0)
+  return visit(root)
+}
+
+/** What the part with most rows had of them in one go. */
+export const mostRows = ({ root }: Plan): number => {
+  const visit = (node: Node): number => Math.max(node['Actual Rows'] ?? 0, ...(node.Plans ?? []).map(visit))
   return visit(root)
 }
 

@@ -187,7 +187,7 @@ describe('createTestOutbox', () => {
   })
 
   it('closes beside a transaction that nobody ended, although the test has timers of its own', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+    vi.useFakeTimers()
     try {
       const t = createTestOutbox()
       await t.outbox.begin()

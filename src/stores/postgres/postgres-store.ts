@@ -164,7 +164,7 @@ const laneRole = (db: PostgresDatabase, t: PostgresTables): LaneStore => ({
 })
 
 const queueRole = (db: PostgresDatabase, t: PostgresTables): QueueStore => ({
-  read: reading.createRead(db, t),
+  read: (request) => reading.read(db, t, request),
   readByIds: (destination, ids) => reading.readByIds(db, t, destination, ids),
   activate: (request) => activate(db, t, request),
   claim: (workerId, ids, aheadLimit) => claim(db, t, workerId, ids, aheadLimit),

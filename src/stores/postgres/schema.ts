@@ -17,11 +17,17 @@ import type { PostgresTables } from './tables.ts'
 
 export const ALL: readonly Migration[] = migrations
 
+/** Vacuuming does not shorten it, which would lock everybody out, and leave no pages for the planner to count on. */
+export const KEEPS_PAGES = 'vacuum_truncate = false'
+
+const TAILED = ['events', 'finished'] as const
+
 /** Inserts never fail: what no other partition takes goes to the tail. */
 const tails = (t: PostgresTables): string =>
-  (['events', 'finished'] as const)
-    .map((name) => `CREATE TABLE ${tailOf(t, name)} PARTITION OF ${t[name]} DEFAULT;\n`)
-    .join('')
+  TAILED.map((name) => `CREATE TABLE ${tailOf(t, name)} PARTITION OF ${t[name]} DEFAULT;\n`).join('')
+
+const keepTails = (t: PostgresTables): string =>
+  TAILED.map((name) => `\nALTER TABLE ${tailOf(t, name)} SET (${KEEPS_PAGES});`).join('')
 
 export const tailOf = (t: PostgresTables, name: 'events' | 'finished'): string =>
   `${t.schema}."${t.prefix}${name}_tail"`
@@ -31,11 +37,12 @@ export const fillingsOf = (t: PostgresTables, layout: PostgresLayout): Fillings 
   prefix: t.prefix,
   by_id: layout === 'partitioned' ? ' PARTITION BY RANGE (id)' : '',
   // Tables with partitions have no pages of their own, and no settings about them.
-  keep_pages: layout === 'partitioned' ? '' : ' WITH (vacuum_truncate = false)',
+  keep_pages: layout === 'partitioned' ? '' : ` WITH (${KEEPS_PAGES})`,
   // Whether a partition may go must be known quickly, because it is locked while that is asked.
   finished_at:
     layout === 'partitioned' ? `CREATE INDEX "${t.prefix}finished_at" ON ${t.finished} (finished_at);\n` : '',
   tails: layout === 'partitioned' ? `\n${tails(t)}` : '',
+  keep_tails: layout === 'partitioned' ? keepTails(t) : '',
 })
 
 const decode = (rows: readonly Row[]): readonly AppliedMigration[] =>

@@ -75,7 +75,13 @@ const DUE_SINCE = 'CASE WHEN d.token IS NULL THEN d.available_at ELSE d.created_
 /** What a row of the answer is about; the last are rows that did not fit, of which nothing else is said. */
 const KIND = { due: 0, fresh: 1, swept: 2, outlook: 3, more: 4 } as const
 
-/** The inner limit is written out because a plan for any parameters cannot know what a parameter will be. */
+/**
+ * The inner limit is written out because a plan for any parameters cannot know what a parameter will be.
+ *
+ * Of a limit that it does not know the planner expects a tenth of the rows; of the same one three times, hardly any. So the
+ * read costs about as much for a full queue as for an empty one, and the plan for any parameters is always good enough:
+ * beside the plans of an empty queue it looked dear, and in a backlog every read was planned anew for as long as it took.
+ */
 const first = (
   t: PostgresTables,
   columns: string,
@@ -84,9 +90,9 @@ const first = (
   bound: number,
   limit: string,
 ): string =>
-  `SELECT * FROM (
+  `SELECT * FROM (SELECT * FROM (SELECT * FROM (
     SELECT ${columns} FROM ${t.deliveries} WHERE ${where} ORDER BY ${order} LIMIT ${bound}
-  ) AS b LIMIT ${limit}`
+  ) AS b LIMIT ${limit}) AS b LIMIT ${limit}) AS b LIMIT ${limit}`
 
 const WINDOW = (order: string): string => `WINDOW w AS (ORDER BY ${order} ROWS UNBOUNDED PRECEDING)`
 
@@ -150,8 +156,8 @@ const OLD_ENOUGH = (youngest: string): string =>
  */
 const readText = (
   t: PostgresTables,
-  { bound, inBacklog }: { readonly bound: number; readonly inBacklog: boolean },
-): string => `${inBacklog ? '/* backlog */ ' : ''}WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now),
+  bound: number,
+): string => `WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now),
 due AS MATERIALIZED (
   SELECT *, n <= $5::int AND (total <= $6::bigint OR n = 1) AS fits FROM (
     SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total FROM (${first(
@@ -207,20 +213,10 @@ SELECT ${KIND.outlook}, NULL, NULL, ${msBetween(
 /** Limits that are written into the text; the first covers what the core asks for by default. */
 const BOUNDS = [1_024, 16_384, 1_048_576] as const
 
-/**
- * In a backlog the same read is prepared once more. The server compares a plan for any parameters with what the plans
- * before it cost, and of a queue that was empty those cost nothing: it would plan every read anew, for as long as the read takes.
- */
-const READ = BOUNDS.flatMap((bound) =>
-  [false, true].map((inBacklog) => ({
-    bound,
-    inBacklog,
-    text: sqlText((t) => readText(t, { bound, inBacklog })),
-  })),
-)
+const READ = BOUNDS.map((bound) => ({ bound, text: sqlText((t) => readText(t, bound)) }))
 
-const textFor = (limit: number, inBacklog: boolean): ((t: PostgresTables) => string) => {
-  const found = READ.find((each) => limit < each.bound && each.inBacklog === inBacklog)
+const textFor = (limit: number): ((t: PostgresTables) => string) => {
+  const found = READ.find(({ bound }) => limit < bound)
   if (found === undefined) throw new RangeError(`a read of ${limit} rows is too much at once`)
   return found.text
 }
@@ -260,14 +256,13 @@ const byNumber = (a: Row, b: Row): number => asNumber(a[1]) - asNumber(b[1])
 const compareSeqs = (a: { readonly seq: bigint }, b: { readonly seq: bigint }): number =>
   a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0
 
-const readOnce = async (
+export const read = async (
   db: PostgresDatabase,
   t: PostgresTables,
   request: ReadRequest,
-  inBacklog: boolean,
 ): Promise<ReadResult> => {
   const { destination, limit, sweep, sweepLimit } = request
-  const rows = await db.rows(textFor(limit, inBacklog)(t), [
+  const rows = await db.rows(textFor(limit)(t), [
     destination,
     laneMask(request.lanes),
     request.after,
@@ -295,21 +290,6 @@ const readOnce = async (
     activatable: isTrue(outlook[10]),
     unrouted: isTrue(outlook[11]),
     snapshot: { oldest: asBigInt(outlook[6]), next: asBigInt(outlook[9]) },
-  }
-}
-
-/** Knows of each destination whether its last read left rows behind. */
-export const createRead = (
-  db: PostgresDatabase,
-  t: PostgresTables,
-): ((request: ReadRequest) => Promise<ReadResult>) => {
-  const inBacklog = new Set<string>()
-  return async (request) => {
-    const { destination } = request
-    const result = await readOnce(db, t, request, inBacklog.has(destination))
-    if (result.more) inBacklog.add(destination)
-    else inBacklog.delete(destination)
-    return result
   }
 }
 
