@@ -32,37 +32,37 @@ describe('migrations after each other', () => {
     const outbox = createOutbox({ store: database.store(), migrate: false })
     await expect(outbox.start()).rejects.toMatchObject({
       code: 'POSTHASTE_SCHEMA_BEHIND',
-      message: expect.stringContaining('from version 1 to 7'),
-      detail: { current: 1, latest: 7 },
+      message: expect.stringContaining('from version 1 to 6'),
+      detail: { current: 1, latest: 6 },
     })
     await outbox.close()
-    await run(postgresMigration({ from: 1, to: 7 }))
+    await run(postgresMigration({ from: 1, to: 6 }))
     await expectDelivery(database)
   })
 
   it('leave the settings of the transaction as they were', async () => {
     await client.query("BEGIN; SET LOCAL lock_timeout = '1234ms'")
     await run(postgresMigration({ to: 1 }))
-    await run(postgresMigration({ from: 1, to: 7 }))
+    await run(postgresMigration({ from: 1, to: 6 }))
     expect(await lockTimeout()).toBe('1234ms')
     await client.query('COMMIT')
     expect(await lockTimeout()).toBe('0')
     // Without a transaction there is nothing to give back.
     await run(postgresRemoval())
-    await run(postgresMigration({ to: 7 }))
+    await run(postgresMigration({ to: 6 }))
     expect(await lockTimeout()).toBe('0')
     await expectDelivery(database)
   })
 
   it('are undone as a whole with their transaction', async () => {
     await client.query('BEGIN')
-    await run(postgresMigration({ to: 7, layout: 'partitioned' }))
+    await run(postgresMigration({ to: 6, layout: 'partitioned' }))
     await client.query('ROLLBACK')
     await expectNoTables(database)
   })
 
   it('with partitions, are removed with all of them', async () => {
-    await run(postgresMigration({ to: 7, layout: 'partitioned' }))
+    await run(postgresMigration({ to: 6, layout: 'partitioned' }))
     expect(await database.present()).toEqual([...COMPLETE, 'events_tail', 'finished_tail'].sort())
     await run(postgresRemoval())
     await expectNoTables(database)

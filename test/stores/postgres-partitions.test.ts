@@ -89,6 +89,25 @@ describe('partitions are made', () => {
     expect((await maintain(world.t, { lookAheadMs: 32 * DAY_MS })).created).toEqual([])
   })
 
+  it('with pages that the planner can count on, which vacuuming leaves; also where all tables are published', async () => {
+    const { hand, schema } = world
+    const days = [31, 32].map((days) => dayName('events', Date.now() + days * DAY_MS))
+    await maintain(world.t, { lookAheadMs: 31 * DAY_MS })
+    await hand.query(`CREATE PUBLICATION ${schema} FOR TABLES IN SCHEMA ${schema}`)
+    try {
+      await maintain(world.t, { lookAheadMs: 32 * DAY_MS })
+    } finally {
+      await hand.query(`DROP PUBLICATION ${schema}`)
+    }
+    for (const table of days) {
+      await hand.query(`VACUUM (ANALYZE) ${schema}.${table}`)
+      const { rows } = await hand.query(
+        `SELECT relpages AS pages, reltuples AS rows FROM pg_class WHERE oid = '${schema}.${table}'::regclass`,
+      )
+      expect(rows).toEqual([{ pages: 12, rows: 0 }])
+    }
+  })
+
   it('and used: an event and its finished delivery lie in the partition of their day', async () => {
     const me = await world.t.worker()
     const published = await world.t.publish()

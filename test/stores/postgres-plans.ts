@@ -25,7 +25,6 @@ interface Node {
   readonly 'Shared Read Blocks'?: number
   readonly Plans?: readonly Node[]
   readonly 'Actual Loops'?: number
-  readonly 'Actual Rows'?: number
   readonly 'Rows Removed by Join Filter'?: number
 }
 
@@ -110,12 +109,6 @@ export const pairsInVain = ({ root }: Plan): number => {
   const visit = (node: Node): number =>
     (node['Rows Removed by Join Filter'] ?? 0) * (node['Actual Loops'] ?? 1) +
     (node.Plans ?? []).reduce((sum, child) => sum + visit(child), 0)
-  return visit(root)
-}
-
-/** What the part with most rows had of them in one go. */
-export const mostRows = ({ root }: Plan): number => {
-  const visit = (node: Node): number => Math.max(node['Actual Rows'] ?? 0, ...(node.Plans ?? []).map(visit))
   return visit(root)
 }
 

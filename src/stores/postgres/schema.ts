@@ -20,14 +20,11 @@ export const ALL: readonly Migration[] = migrations
 /** Vacuuming does not shorten it, which would lock everybody out, and leave no pages for the planner to count on. */
 export const KEEPS_PAGES = 'vacuum_truncate = false'
 
-const TAILED = ['events', 'finished'] as const
-
 /** Inserts never fail: what no other partition takes goes to the tail. */
 const tails = (t: PostgresTables): string =>
-  TAILED.map((name) => `CREATE TABLE ${tailOf(t, name)} PARTITION OF ${t[name]} DEFAULT;\n`).join('')
-
-const keepTails = (t: PostgresTables): string =>
-  TAILED.map((name) => `\nALTER TABLE ${tailOf(t, name)} SET (${KEEPS_PAGES});`).join('')
+  (['events', 'finished'] as const)
+    .map((name) => `CREATE TABLE ${tailOf(t, name)} PARTITION OF ${t[name]} DEFAULT;\n`)
+    .join('')
 
 export const tailOf = (t: PostgresTables, name: 'events' | 'finished'): string =>
   `${t.schema}."${t.prefix}${name}_tail"`
@@ -42,7 +39,6 @@ export const fillingsOf = (t: PostgresTables, layout: PostgresLayout): Fillings 
   finished_at:
     layout === 'partitioned' ? `CREATE INDEX "${t.prefix}finished_at" ON ${t.finished} (finished_at);\n` : '',
   tails: layout === 'partitioned' ? `\n${tails(t)}` : '',
-  keep_tails: layout === 'partitioned' ? keepTails(t) : '',
 })
 
 const decode = (rows: readonly Row[]): readonly AppliedMigration[] =>

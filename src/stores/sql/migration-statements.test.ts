@@ -60,9 +60,9 @@ describe('a range of versions', () => {
   })
 
   it.each([
-    [{ to: 8 }, 'to must be a whole number from 1 to 7'],
-    [{ to: 0 }, 'to must be a whole number from 1 to 7'],
-    [{}, 'to must be a whole number from 1 to 7'],
+    [{ to: 7 }, 'to must be a whole number from 1 to 6'],
+    [{ to: 0 }, 'to must be a whole number from 1 to 6'],
+    [{}, 'to must be a whole number from 1 to 6'],
     [{ from: 2, to: 2 }, 'from must be a whole number from 0 to 1'],
     [{ to: 2, shema: 'x' }, 'did you mean "schema"?'],
     [{ to: 2, view: 'no' }, 'view must be true or false'],
