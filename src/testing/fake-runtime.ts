@@ -3,6 +3,7 @@
  * leases and timeouts of hours can be tested in a moment, and always in the same order.
  */
 import type { Cancel, Runtime } from '../core/spi/index.ts'
+import { soon } from './real-timers.ts'
 
 export interface FakeRuntimeOptions {
   /** Everything random follows from it. Default 1. */
@@ -37,9 +38,6 @@ interface Timer {
 const DEFAULT_START = Date.UTC(2026, 0, 1)
 /** Turns of the event loop without anything new after which nothing is ready any more. */
 const QUIET_TURNS = 3
-
-/** The real one, also where a test has put its own in its place. */
-const { setImmediate: soon } = globalThis
 
 const turn = (): Promise<void> => new Promise((resolve) => soon(resolve))
 

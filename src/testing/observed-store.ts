@@ -3,6 +3,7 @@
  * wrote. Signals of tests come from here, because the database is where things become true.
  */
 import type { OpenTransaction, SettleRequest, SettleResult, Store, Transactions } from '../core/spi/index.ts'
+import { soon } from './real-timers.ts'
 
 export interface StoreObserver {
   /** A call begins. */
@@ -65,9 +66,6 @@ const observedTransactions = <Tx, E>(
   })
 
 const ROLES = new Set(['lanes', 'queue', 'registry', 'operations', 'maintenance', 'inspection'])
-
-/** The real one, also where a test has put its own in its place. */
-const { setImmediate: soon } = globalThis
 
 /** Works for any store, whatever it is made of. */
 export const observeStore = <S extends object>(store: S, observer: StoreObserver): S => {

@@ -23,6 +23,7 @@ import { createDrain, type Drained, type DrainOptions } from './drain.ts'
 import { createExpectations, type Expectations } from './expectations.ts'
 import { createFakeRuntime, type FakeRuntime, type FakeRuntimeOptions } from './fake-runtime.ts'
 import { observeStore } from './observed-store.ts'
+import { cancel, later } from './real-timers.ts'
 
 export interface TestOutboxOptions
   extends Omit<OutboxOptions<MemoryTransaction, MemoryTransaction>, 'store' | 'runtime'>,
@@ -66,9 +67,6 @@ const DEFAULT_WAIT_MS = 5_000
 /** Of real time, for transactions and listeners that only need that; less than the five seconds that most runners give a test. */
 const CLOSE_WAIT_MS = 3_000
 const MOST_DELIVERIES = 10_000
-
-/** The real ones, also where a test has put its own in their place. */
-const { setTimeout: later, clearTimeout: cancel } = globalThis
 
 const isFake = (runtime: Runtime): runtime is FakeRuntime => 'advance' in runtime
 
