@@ -5,7 +5,7 @@ export class Alarm {
   readonly #runtime: Runtime
   readonly #ring: () => void
   #soon = false
-  #timer: Cancel | null = null
+  #timer: { readonly at: number; readonly cancel: Cancel } | null = null
 
   constructor(runtime: Runtime, ring: () => void) {
     this.#runtime = runtime
@@ -22,16 +22,21 @@ export class Alarm {
     })
   }
 
-  /** The first time counts, until it has come. */
+  /** The earliest time counts: why somebody had to wait longer may be gone by then. */
   after(delayMs: number): void {
-    this.#timer ??= this.#runtime.schedule(Math.max(1, Math.ceil(delayMs)), () => {
+    const waitMs = Math.max(1, Math.ceil(delayMs))
+    const at = this.#runtime.monotonicNow() + waitMs
+    if (this.#timer !== null && this.#timer.at <= at) return
+    this.cancel()
+    const cancel = this.#runtime.schedule(waitMs, () => {
       this.#timer = null
       this.#ring()
     })
+    this.#timer = { at, cancel }
   }
 
   cancel(): void {
-    this.#timer?.()
+    this.#timer?.cancel()
     this.#timer = null
   }
 }

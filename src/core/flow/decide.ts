@@ -4,6 +4,7 @@
  */
 import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination } from '../options.ts'
+import { describeError } from '../policy/failure.ts'
 import { policyForType, retryDelayMs } from '../policy/retry.ts'
 import { attemptNumber, type DeliveryResult } from './deliver.ts'
 
@@ -36,6 +37,14 @@ export const decide = (
   const attempts = counted ? attempt : delivery.attempts
   const delayMs = Math.round(result.delayMs ?? retryDelayMs(policy, Math.max(1, attempts), random))
   return { outcome: { kind: 'retry', delayMs, counted, failure }, attempts, holdsKey: true }
+}
+
+/** The result of an attempt that ended in an error of our own, or of a callback that never should throw. */
+export const unexpected = (delivery: Delivery, error: unknown): DeliveryResult => {
+  const { code, message, stack } = describeError(error)
+  const attempt = attemptNumber(delivery)
+  const failure = { attempt, durationMs: 0, code: code ?? null, message, stack: stack ?? null }
+  return { verdict: 'retry', error, failure, delayMs: null, counted: true }
 }
 
 /** Under `block` and `park` a dead head keeps its key waiting for an operator. */

@@ -76,6 +76,69 @@ const delivery = (key: string | null, right: Right): Delivery => {
 const lane: Right = { kind: 'lane', workerId: 'w' }
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
+describe('a rate that is raised', () => {
+  it('counts at once: what waits for the old one is not waited out', async () => {
+    const receive = (batch: readonly Delivery[]): SendResult[] => batch.map(() => ({ ok: true }))
+    const { dispatcher, settled, runtime } = create({
+      manual: false,
+      ratePerSecond: 0.05,
+      receive,
+      writes: true,
+    })
+    for (let n = 0; n < 8; n += 1) dispatcher.enqueueCold(delivery(null, lane))
+    await runtime.advance(100)
+    expect(settled).toHaveLength(1)
+    dispatcher.setRate(20)
+    await runtime.advance(1_000)
+    expect(settled).toHaveLength(8)
+  })
+})
+
+describe('a worker that fails unexpectedly', () => {
+  const broken = {
+    get ok(): true {
+      throw new Error('no answer')
+    },
+  }
+
+  it('has its deliveries tried again, and their keys wait for them', async () => {
+    const { dispatcher, settled } = create({ manual: false, receive: (batch) => batch.map(() => broken) })
+    const one = delivery('k', lane)
+    dispatcher.enqueueCold(one)
+    await turn()
+    expect(settled.map(({ delivery: { id }, outcome, attempts }) => [id, outcome.kind, attempts])).toEqual([
+      [one.id, 'retry', 1],
+    ])
+    expect(dispatcher.queues.running).toBe(0)
+    expect(dispatcher.queues.isStalledBy(one)).toBe(true)
+  })
+
+  it('does not keep a breaker that is half open waiting for its answer', async () => {
+    let answer: SendResult = { ok: false, error: new OutageError('down') }
+    const { dispatcher, settled, runtime } = create({
+      manual: false,
+      writes: true,
+      receive: (batch) => batch.map(() => answer),
+    })
+    const [one, two] = [delivery(null, lane), delivery(null, lane)]
+    dispatcher.enqueueCold(one)
+    dispatcher.enqueueCold(two)
+    await runtime.settle()
+    expect(dispatcher.breaker.allows(runtime.monotonicNow())).toBe('none')
+    answer = broken
+    await runtime.advance(60_000)
+    expect(settled.map(({ outcome }) => outcome.kind)).toContain('retry')
+    answer = { ok: true }
+    const three = delivery(null, lane)
+    dispatcher.enqueueCold(three)
+    await runtime.advance(60_000)
+    expect(settled.map(({ delivery: { id }, outcome }) => [id, outcome.kind])).toContainEqual([
+      three.id,
+      'done',
+    ])
+  })
+})
+
 describe('a destination that is paused', () => {
   it('gives back the claims that wait, and the lanes’ owners need not wait for their leases', () => {
     const { dispatcher, settled } = create({ manual: true })

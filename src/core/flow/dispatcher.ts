@@ -13,7 +13,7 @@ import { type Breaker, type BreakerState, createBreaker } from '../policy/breake
 import { policyForType } from '../policy/retry.ts'
 import type { SuspectedDelivery } from '../spi/index.ts'
 import { Alarm } from './alarm.ts'
-import { deadHoldsKey, decide } from './decide.ts'
+import { deadHoldsKey, decide, unexpected } from './decide.ts'
 import { type DeliveryResult, deliver, Stopping } from './deliver.ts'
 import { DispatchReport } from './dispatch-report.ts'
 import type { DispatcherOptions } from './dispatcher-options.ts'
@@ -202,15 +202,24 @@ export class Dispatcher {
       }
       await settler.room()
     } catch (error) {
-      // Nothing above should throw. If it does, the deliveries stay in flight until their rights run out.
-      this.#options.logger.log('error', 'a worker failed unexpectedly', {
-        destination: this.name,
-        error: String(error),
-      })
+      this.#rescue(batch, error)
     } finally {
       this.#active -= 1
       this.#wakeIdle()
       this.#goOn()
+    }
+  }
+
+  /** Nothing above should throw. If it does nobody knows what became of these: as any failure, it is tried again. */
+  #rescue(batch: readonly Delivery[], error: unknown): void {
+    const { logger } = this.#options
+    const context = { destination: this.name, error: String(error) }
+    logger.log('error', 'a worker failed unexpectedly; its deliveries are tried again', context)
+    for (const { id } of batch) {
+      const delivery = this.queues.runningOne(id)
+      if (delivery === null) continue
+      this.breaker.forget(id)
+      this.#decide(delivery, unexpected(delivery, error))
     }
   }
 

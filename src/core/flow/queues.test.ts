@@ -47,6 +47,15 @@ const delivery = (given: {
 }
 
 describe('the queues of a destination', () => {
+  it('give back more than one call can have arguments, whether it is ready or waits for its key', () => {
+    const many = 200_000
+    const queues = new Queues({ hot: many, cold: many, bytes: 1e9 })
+    for (let i = 0; i < many; i += 1) queues.offer(delivery({ source: 'hot' }))
+    for (let i = 0; i < many; i += 1) queues.offer(delivery({ key: 'k' }))
+    expect(queues.drop(() => true)).toHaveLength(2 * many)
+    expect(queues.size).toBe(0)
+  })
+
   it('serve hot deliveries first and never starve cold ones', () => {
     const queues = new Queues(BOUNDS)
     for (let i = 0; i < 30; i += 1) queues.offer(delivery({ source: 'hot' }))

@@ -267,15 +267,14 @@ export class Queues {
   /** Takes queued deliveries out (running ones stay). They are forgotten; the caller releases their rights. */
   drop(leaves: (delivery: Delivery) => boolean): Delivery[] {
     const gone: Entry[] = []
+    // One by one: a queue may hold more than a call can have arguments.
     for (const source of ['hot', 'cold'] as const) {
-      gone.push(...this.#ready[source].remove((entry) => leaves(entry.delivery)))
+      for (const entry of this.#ready[source].remove((one) => leaves(one.delivery))) gone.push(entry)
     }
     for (const line of this.#keys.values()) {
-      const stay = line.waiting.filter((entry) => !leaves(entry.delivery))
-      if (stay.length !== line.waiting.length) {
-        gone.push(...line.waiting.filter((entry) => leaves(entry.delivery)))
-        line.waiting = stay
-      }
+      const stay: Entry[] = []
+      for (const entry of line.waiting) (leaves(entry.delivery) ? gone : stay).push(entry)
+      line.waiting = stay
     }
     for (const entry of gone) {
       this.#queued[entry.delivery.source] -= 1
@@ -291,6 +290,12 @@ export class Queues {
   some(test: (delivery: Delivery) => boolean): boolean {
     for (const entry of this.#entries.values()) if (test(entry.delivery)) return true
     return false
+  }
+
+  /** What a worker has in its hands under this id. */
+  runningOne(id: string): Delivery | null {
+    const entry = this.#entries.get(id)
+    return entry?.phase === 'running' ? entry.delivery : null
   }
 
   /** Whether anything of this lane was taken out and is not forgotten yet. */

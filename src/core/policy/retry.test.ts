@@ -178,6 +178,16 @@ describe('retryForType', () => {
     expect(policy.computeDelayMs(1, middle)).toBe(1)
     expect(policyForType(usual, 'x')).toBe(usual)
   })
+
+  it('go on with the policy itself where one written by hand throws or answers nonsense', () => {
+    const byHand = (forType: () => unknown): RetryPolicy =>
+      ({ ...exponential(), forType }) as unknown as RetryPolicy
+    const throwing = byHand(() => {
+      throw new Error('no policy today')
+    })
+    for (const policy of [throwing, byHand(() => null), byHand(() => ({})), byHand(() => 'often')])
+      expect(policyForType(policy, 'x')).toBe(policy)
+  })
 })
 
 describe('retryDelayMs', () => {

@@ -163,8 +163,15 @@ export function retryForType(options: {
 /** Descending; written out because the difference of two infinities is NaN. */
 const compareSpecificity = (a: number, b: number): number => (a === b ? 0 : a > b ? -1 : 1)
 
-export const policyForType = (policy: RetryPolicy, type: string): RetryPolicy =>
-  policy.forType?.(type) ?? policy
+/** The user's own may throw here or answer nonsense as well; then the policy itself decides. */
+export const policyForType = (policy: RetryPolicy, type: string): RetryPolicy => {
+  try {
+    const chosen = policy.forType?.(type)
+    return typeof chosen?.maxAttempts === 'number' ? chosen : policy
+  } catch {
+    return policy
+  }
+}
 
 /**
  * The delay by a policy that may be the user's own. One that throws or answers nonsense must not stop deliveries,

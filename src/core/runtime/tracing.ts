@@ -12,8 +12,10 @@ const attempt = <T>(fn: () => T): T | null => {
   }
 }
 
+const NO_HEADERS: Headers = Object.freeze({})
+
 const once = (trace: PublishTrace): PublishTrace => ({
-  headers: trace.headers,
+  headers: attempt(() => trace.headers) ?? NO_HEADERS,
   end: (error) => void attempt(() => trace.end(error)),
 })
 
@@ -36,17 +38,22 @@ const runOnce = <T>(trace: DeliverTrace, fn: () => T): T => {
   return result.value
 }
 
+/** One that is written by hand may forget to answer. */
+const isTrace = <T extends object>(trace: T | null | undefined): trace is T =>
+  typeof trace === 'object' && trace !== null
+
 /** The same tracing, but nothing that it does decides whether an event is stored or delivered. */
 export const guardedTracing = (tracing: Tracing): Tracing => ({
   publish(events) {
     const trace = attempt(() => tracing.publish(events))
-    return trace === null ? null : once(trace)
+    return isTrace(trace) ? once(trace) : null
   },
   deliver(made) {
     const trace = attempt(() => tracing.deliver(made))
-    if (trace === null) return null
+    if (!isTrace(trace)) return null
+    const headers: unknown = attempt(() => trace.headers)
     return {
-      headers: trace.headers,
+      headers: Array.isArray(headers) ? (headers as readonly Headers[]) : [],
       run: (fn) => runOnce(trace, fn),
       end: (verdicts) => void attempt(() => trace.end(verdicts)),
     }
@@ -72,7 +79,8 @@ export const withTrace = (own: Headers, trace: Headers): Headers => {
   let bytes = sizeOf(own)
   const all = Object.assign(Object.create(null) as Record<string, string>, own)
   for (const name in trace) {
-    const value = trace[name] as string
+    const value: unknown = trace[name]
+    if (typeof value !== 'string') continue
     const size = name.length + Buffer.byteLength(value)
     const fits =
       count < HEADER_LIMITS.count && bytes + size <= MOST_BYTES && value.length <= HEADER_LIMITS.valueChars
@@ -85,10 +93,12 @@ export const withTrace = (own: Headers, trace: Headers): Headers => {
 }
 
 /** On the way on: the place of the attempt in the trace, instead of the one that was stored. */
-export const carried = (stored: Headers, trace: Headers | undefined): Headers => {
-  if (trace === undefined) return stored
-  const replaced = new Set(Object.keys(trace).map((name) => name.toLowerCase()))
+export const carried = (stored: Headers, trace: Headers | null | undefined): Headers => {
+  if (trace === undefined || trace === null) return stored
+  const names = Object.keys(trace).filter((name) => typeof trace[name] === 'string')
+  const replaced = new Set(names.map((name) => name.toLowerCase()))
   const all = Object.create(null) as Record<string, string>
   for (const name in stored) if (!replaced.has(name.toLowerCase())) all[name] = stored[name] as string
-  return Object.freeze(Object.assign(all, trace))
+  for (const name of names) all[name] = trace[name] as string
+  return Object.freeze(all)
 }
