@@ -19,6 +19,7 @@ export const pgTransactions = <Pool extends PostgresPool<object>>(
     transactionPool: pool as unknown as PostgresPool<PostgresConnection>,
     // Nobody knows what is between this pool and the server, and not every pooler carries names over.
     statementName: () => undefined,
+    losesStatements: () => false,
     inTime: (answer) => answer,
   })
 }

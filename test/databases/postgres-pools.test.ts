@@ -113,6 +113,38 @@ describe('handlers that hold every connection of the pool', () => {
   })
 })
 
+describe('prepared statements on the application’s pool', () => {
+  it('of two stores do not get into each other’s way', async () => {
+    const pool = new pg.Pool({ connectionString: world.url, max: 1 })
+    await using other = new PostgresWorld(world.url)
+    const outboxes = [world, other].map((each) =>
+      each.listen(each.outbox({ store: postgresStore({ pool, schema: each.schema }) })),
+    )
+    for (const outbox of outboxes) await outbox.start()
+    for (let n = 0; n < 2; n += 1) for (const outbox of outboxes) await publishTick(outbox, n)
+    for (const each of [world, other]) {
+      await each.drained()
+      expect([...each.numbers].sort()).toEqual([0, 1])
+    }
+    for (const outbox of outboxes) await outbox.close()
+    await pool.end()
+  })
+
+  it('that the application throws away cost one transaction, not all that follow', async () => {
+    const pool = new pg.Pool({ connectionString: world.url, max: 1 })
+    const outbox = world.listen(world.outbox({ store: postgresStore({ pool, schema: world.schema }) }))
+    await outbox.start()
+    await publishTick(outbox, 1)
+    await pool.query('DISCARD ALL')
+    await expect(publishTick(outbox, 2)).rejects.toThrow('prepared statement')
+    await publishTick(outbox, 3)
+    await world.drained()
+    expect(world.numbers).toEqual([1, 3])
+    await outbox.close()
+    await pool.end()
+  })
+})
+
 describe('plans of the read', () => {
   it('are not made anew for every batch of a backlog that follows an empty queue', async () => {
     await world.migrate()

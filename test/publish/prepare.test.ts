@@ -261,6 +261,8 @@ describe('[76] what cannot be stored is refused before any SQL, with its place',
     ['NaN as delay', { type: 'a', payload: 1, delayMs: Number.NaN }, 'delayMs'],
     ['delay and time', { type: 'a', payload: 1, delayMs: 1, dueAt: new Date(1) }, 'dueAt'],
     ['an invalid Date', { type: 'a', payload: 1, occurredAt: new Date(Number.NaN) }, 'occurredAt'],
+    ['a time before all', { type: 'a', payload: 1, occurredAt: new Date(-3e14) }, 'occurredAt'],
+    ['a time after all', { type: 'a', payload: 1, dueAt: new Date(3e14) }, 'dueAt'],
     ['version 0', { type: 'a', payload: 1, version: 0 }, 'version'],
     ['bytes without content type', { type: 'a', payload: new Uint8Array(1) }, 'contentType'],
     [

@@ -256,6 +256,27 @@ describe('the reconciler', () => {
     expect(rows).toEqual([{ known: true }])
   })
 
+  it('does not pass a position that was drawn before its event is written', async () => {
+    const { t, hand, schema } = world
+    const { registry } = t.store
+    await t.declare('alpha')
+    await t.declare('beta')
+    const id = t.prepare().event.id
+    // Step by step what `insert_one` does at once.
+    await hand.query('BEGIN; SELECT pg_current_xact_id()')
+    const { rows } = await hand.query<{ seq: string }>(`SELECT nextval('${schema}.events_seq') AS seq`)
+    const { scannedTo } = await registry.findUnreconciled('beta', 10)
+    await registry.reconcile('beta', [], scannedTo)
+    await hand.query(
+      `INSERT INTO ${schema}.events (id, seq, occurred_at, created_at, version, routes_version, size, type, content_type, payload)
+       VALUES ($1, $2, now(), now(), 1, 1, 2, 't', 'application/json', '{}')`,
+      [id, rows[0]?.seq],
+    )
+    await hand.query('COMMIT')
+    const { events } = await registry.findUnreconciled('beta', 10)
+    expect(events.map((event) => event.id)).toContain(id)
+  })
+
   it('does not pass an open transaction, not even the newest one', async () => {
     const { t } = world
     const { registry } = t.store

@@ -66,9 +66,15 @@ const checkContentType = (value: unknown): string | null => {
   throw refuse('contentType', 'bad-type', `must be a media type of at most ${CONTENT_TYPE_LIMIT} characters`)
 }
 
+/** Years of four digits, as texts of times have them; what lies beyond not every database takes. */
+const FIRST_MS = Date.parse('0001-01-01T00:00:00.000Z')
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
+
 const checkDate = (field: string, value: unknown): number => {
   const time = value instanceof Date ? value.getTime() : Number.NaN
   if (Number.isNaN(time)) throw refuse(field, 'bad-date', 'must be a valid Date')
+  if (time < FIRST_MS || time > LAST_MS)
+    throw refuse(field, 'out-of-range', 'must lie between the years 1 and 9999')
   return time
 }
 

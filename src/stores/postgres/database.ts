@@ -4,6 +4,7 @@
  * Whatever locks a worker's row is one statement or one script: the server gets all of it at once and never
  * waits for us in between. `transaction` does wait, and is for operators, cleaning and migrations alone.
  */
+import { createHash } from 'node:crypto'
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import { type StoreContext, within } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
@@ -71,7 +72,10 @@ interface OpenState {
   prepare: boolean
 }
 
-/** Statement names are short and stable: the same text has the same name on every connection. */
+/**
+ * The same text has the same name on every connection, whoever prepares it there: a pool of the application's may serve
+ * two stores, or one after another, and a name that stands for two texts fails.
+ */
 class StatementNames {
   readonly #names = new Map<string, string>()
 
@@ -80,7 +84,7 @@ class StatementNames {
     if (known !== undefined) return known
     // Texts are fixed per store; a bound guards against one that is not.
     if (this.#names.size >= 256) return undefined
-    const name = `posthaste_${this.#names.size + 1}`
+    const name = `posthaste_${createHash('sha256').update(sql).digest('hex').slice(0, 20)}`
     this.#names.set(sql, name)
     return name
   }
@@ -140,6 +144,16 @@ export class PostgresDatabase {
   /** The name to prepare a text under; undefined where prepared statements are not to be relied on. */
   statementName(sql: string): string | undefined {
     return this.#opened().prepare ? this.#names.of(sql) : undefined
+  }
+
+  /** True: what was prepared is gone, by a pooler or by DISCARD, and from now on nothing is prepared. */
+  losesStatements(error: unknown): boolean {
+    const state = this.#state
+    if (state === null || !isLostStatement(error) || !state.prepare || this.options.prepare !== null)
+      return false
+    state.prepare = false
+    state.context.logger.log('warn', 'prepared statements get lost on the way; they are no longer used')
+    return true
   }
 
   /** Fails when the answer does not come in time; the connection has to be thrown away then. */
@@ -221,12 +235,8 @@ export class PostgresDatabase {
       try {
         return await this.#withConnection(state, (connection) => work(connection, state))
       } catch (error) {
-        if (isLostStatement(error) && state.prepare && this.options.prepare === null) {
-          state.prepare = false
-          state.context.logger.log('warn', 'a pooler loses prepared statements; they are no longer used')
-        } else if (!isConflict(error) || tries >= MAX_TRIES) {
-          throw storeErrorOf(error, this.place)
-        }
+        const goesOn = this.losesStatements(error) || (isConflict(error) && tries < MAX_TRIES)
+        if (!goesOn) throw storeErrorOf(error, this.place)
         await this.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + state.context.runtime.random()))
       }
     }

@@ -56,7 +56,7 @@ const isPool = (handle: object): boolean =>
 /** What transactions need of a database; a client has it without a store. */
 export type TransactionHome = Pick<
   PostgresDatabase,
-  'place' | 'transactionPool' | 'statementName' | 'inTime'
+  'place' | 'transactionPool' | 'statementName' | 'losesStatements' | 'inTime'
 > & { readonly options: Pick<PostgresDatabase['options'], 'onStatement'> }
 
 export class PostgresTransactions<Tx extends object> implements Transactions<Tx, SqlExecutor> {
@@ -160,6 +160,8 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
           .rows as readonly SqlRow[]
       } catch (error) {
         if (open !== null && isBroken(error)) open.broken = true
+        // Too late for this transaction, but not for the next one.
+        this.#database.losesStatements(error)
         throw storeErrorOf(error, this.#database.place)
       }
     }

@@ -3,7 +3,7 @@
  * event whose transaction is still open: its position is lower than that of events which are committed.
  *
  * Everything up to the last position that was drawn is committed or given up when, a moment later, nobody has a
- * lock of writers on the table: that lock is taken before a position is drawn. Under a steady load there is always
+ * lock of writers on the table or on the sequence: one of them is taken before a position is drawn. Under a steady load there is always
  * somebody. Then earlier answers are used: what was drawn then is settled as soon as every transaction of that
  * time has ended.
  */
@@ -33,7 +33,7 @@ const NUMBER = 'SELECT pg_current_xact_id()::text'
 const WRITERS = sqlText(
   (
     t,
-  ) => `SELECT pg_snapshot_xmin(pg_current_snapshot())::text, EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND relation = '${t.events}'::regclass
+  ) => `SELECT pg_snapshot_xmin(pg_current_snapshot())::text, EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND relation IN ('${t.events}'::regclass, ${t.sequence}::regclass)
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND mode = 'RowExclusiveLock' AND pid IS DISTINCT FROM pg_backend_pid())`,
 )
