@@ -156,6 +156,36 @@ describe('a handler that does not end', () => {
     expect((await t.deliveries())[0]).toMatchObject({ status: 'retry', attempts: 1 })
   })
 
+  it('[16] and was given up is not followed by the next listener', async () => {
+    const first = gate()
+    const heard: number[] = []
+    await using t = createTestOutbox({ hardDeadlineMs: 60_000, retry })
+    t.outbox.on('good', (_, { attempt }) => (attempt === 1 ? first.promise : undefined))
+    t.outbox.on('good', (_, { attempt }) => void heard.push(attempt))
+    await t.outbox.start()
+    await t.outbox.transaction((tx) => t.outbox.publish(tx, event()))
+    await t.advance(70_000)
+    expect(heard).toEqual([2])
+    first.open()
+    await t.advance(10_000)
+    expect(heard).toEqual([2])
+    expect((await t.deliveries())[0]).toMatchObject({ status: 'done' })
+  })
+
+  it('[16] until it is told to is followed by the next listener, which may end in time', async () => {
+    const heard: boolean[] = []
+    await using t = createTestOutbox({ destinations: { slow: { events: ['*'], timeoutMs: 5_000, retry } } })
+    t.outbox.on('slow', '*', (_, { signal }) => {
+      return new Promise((resolve) => signal.addEventListener('abort', resolve))
+    })
+    t.outbox.on('slow', '*', (_, { signal }) => void heard.push(signal.aborted))
+    await t.outbox.start()
+    await t.outbox.transaction((tx) => t.outbox.publish(tx, event()))
+    await t.advance(5_000)
+    expect(heard).toEqual([true])
+    expect((await t.deliveries())[0]).toMatchObject({ status: 'done' })
+  })
+
   it('[17] but works is not taken for dead: its leases are renewed and nobody else gets it', async () => {
     const [first, second] = [gate(), gate()]
     const calls: string[] = []

@@ -231,6 +231,64 @@ describe('many handlers at once', () => {
   })
 })
 
+describe('several listeners of an event, when the outbox stops', () => {
+  const create = () => {
+    const t = createTestOutbox({ destinations: { chain: { events: ['*'] } }, drainMs: 1_000 })
+    const [running, first] = [gate<AbortSignal>(), gate()]
+    const heard: string[] = []
+    t.outbox.on('chain', '*', (_, { signal }) => {
+      running.open(signal)
+      return first.promise
+    })
+    t.outbox.on('chain', '*', async () => void heard.push('second'))
+    t.outbox.on('chain', '*', () => void heard.push('third'))
+    return { t, running, first, heard }
+  }
+
+  it('all hear it while it is waited for', async () => {
+    const { t, running, first, heard } = create()
+    await t.outbox.start()
+    const id = await publishOne(t.outbox, event())
+    await running.promise
+    const stopped = t.outbox.stop()
+    first.open()
+    await t.advance(1_000)
+    expect(await stopped).toEqual({ clean: true })
+    expect(heard).toEqual(['second', 'third'])
+    expect((await deliveryOf(t.outbox, id)).status).toBe('done')
+    await t.outbox.close()
+  })
+
+  it('all hear it also when the first one ends because it is told to', async () => {
+    const { t, running, first, heard } = create()
+    await t.outbox.start()
+    const id = await publishOne(t.outbox, event())
+    const signal = await running.promise
+    signal.addEventListener('abort', () => first.open())
+    const stopped = t.outbox.stop()
+    await t.advance(1_000)
+    expect(await stopped).toEqual({ clean: true })
+    expect(heard).toEqual(['second', 'third'])
+    expect((await deliveryOf(t.outbox, id)).status).toBe('done')
+    await t.outbox.close()
+  })
+
+  it.each(['stop', 'close'] as const)('are not begun any more behind %s()', async (way) => {
+    const { t, running, first, heard } = create()
+    await t.outbox.start()
+    await publishOne(t.outbox, event())
+    await running.promise
+    const ended = t.outbox[way]()
+    await t.advance(10_000)
+    await ended
+    first.open()
+    await t.advance(10_000)
+    expect(heard).toEqual([])
+    expect([...t.database.deliveries.values()]).toMatchObject([{ status: 'pending', attempts: 0 }])
+    await t.outbox.close()
+  })
+})
+
 describe('a publisher that cannot be closed', () => {
   it.each([
     ['does not answer', () => new Promise<void>(() => undefined), 'did not close in time'],

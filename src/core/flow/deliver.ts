@@ -6,6 +6,7 @@
  * Guarantees
  * - The signal is aborted at the timeout, or shortly before the hard deadline; whoever does not end soon after it is
  *   given up. In between a publisher can say what arrived and what did not.
+ * - However an attempt ends, nothing keeps its signal, and its receiver can see that it is over.
  * - A failure is classified in one place, `policy/failure.ts`, and described within bounds.
  */
 import { ERROR_CODES, OutboxError } from '../errors.ts'
@@ -15,6 +16,7 @@ import { classify, describeError, type Verdict } from '../policy/failure.ts'
 import { CHANNELS, tell } from '../runtime/channels.ts'
 import { carried } from '../runtime/tracing.ts'
 import type { DeliverTrace, Logger, Runtime, SendResult, TracedVerdict, Tracing } from '../spi/index.ts'
+import { LazyContext, type ReceiveContext, type Stopping } from './receive-context.ts'
 
 /** What stands at the end of a destination: a publisher, or the listeners of this process. */
 export interface Receiver {
@@ -25,10 +27,6 @@ export interface Receiver {
   ): Promise<readonly SendResult[]> | readonly SendResult[]
   /** Whether a failure to connect says something about the place rather than about the event. */
   readonly kind: 'publisher' | 'listeners'
-}
-
-export interface ReceiveContext {
-  readonly signal: AbortSignal
 }
 
 export type DeliveryResult =
@@ -138,31 +136,34 @@ const receiveInTime = async (
   options: DeliverOptions,
   stopping: Stopping,
 ): Promise<readonly SendResult[]> => {
-  const { destination, receiver, runtime, hardDeadlineMs } = options
-  const abort = new LazyAbort(stopping)
-  const received = receiver.receive(batch, abort)
-  if (!isThenable(received)) return received
+  const context = new LazyContext(stopping)
+  try {
+    const received = options.receiver.receive(batch, context)
+    return isThenable(received) ? await inTime(received, context, options) : received
+  } finally {
+    context.end()
+  }
+}
+
+const inTime = (
+  received: Promise<readonly SendResult[]>,
+  context: LazyContext,
+  { destination, runtime, hardDeadlineMs }: DeliverOptions,
+): Promise<readonly SendResult[]> => {
   const { abortMs, graceMs } = limits(destination.timeoutMs, hardDeadlineMs)
-  return await new Promise<readonly SendResult[]>((resolve, reject) => {
+  return new Promise((resolve, reject) => {
     let cancel = runtime.schedule(abortMs, () => {
-      abort.abort(deadlineError(destination.name, abortMs))
-      const giveUp = (): void => {
-        abort.detach()
-        reject(deadlineError(destination.name, abortMs + graceMs))
-      }
+      context.abort(deadlineError(destination.name, abortMs))
+      const giveUp = (): void => reject(deadlineError(destination.name, abortMs + graceMs))
       cancel = runtime.schedule(graceMs, giveUp)
     })
-    const ended = (): void => {
-      cancel()
-      abort.detach()
-    }
     received.then(
       (results) => {
-        ended()
+        cancel()
         resolve(results)
       },
       (error: unknown) => {
-        ended()
+        cancel()
         reject(error)
       },
     )
@@ -186,57 +187,6 @@ const deadlineError = (destination: string, afterMs: number): OutboxError =>
     `the delivery to "${destination}" did not end within ${afterMs} ms; its signal was aborted`,
     { destination, afterMs },
   )
-
-/** Tells everything under way to stop. No AbortSignal: Node takes more than ten listeners on one for a leak. */
-export class Stopping {
-  readonly #controllers = new Set<AbortController>()
-  #reason: { readonly error: unknown } | null = null
-
-  abort(error: unknown): void {
-    this.#reason ??= { error }
-    for (const controller of this.#controllers) controller.abort(error)
-    this.#controllers.clear()
-  }
-
-  attach(controller: AbortController): void {
-    if (this.#reason === null) this.#controllers.add(controller)
-    else controller.abort(this.#reason.error)
-  }
-
-  detach(controller: AbortController): void {
-    this.#controllers.delete(controller)
-  }
-}
-
-/** Most handlers never look at the signal, and a controller per delivery is not free. */
-class LazyAbort implements ReceiveContext {
-  readonly #stopping: Stopping
-  #controller: AbortController | null = null
-  #reason: { readonly error: unknown } | null = null
-
-  constructor(stopping: Stopping) {
-    this.#stopping = stopping
-  }
-
-  get signal(): AbortSignal {
-    if (this.#controller === null) {
-      const controller = new AbortController()
-      this.#controller = controller
-      if (this.#reason) controller.abort(this.#reason.error)
-      else this.#stopping.attach(controller)
-    }
-    return this.#controller.signal
-  }
-
-  abort(error: unknown): void {
-    this.#reason = { error }
-    this.#controller?.abort(error)
-  }
-
-  detach(): void {
-    if (this.#controller) this.#stopping.detach(this.#controller)
-  }
-}
 
 export const checkResults = (results: unknown, expected: number): readonly SendResult[] => {
   if (!Array.isArray(results) || results.length !== expected) {

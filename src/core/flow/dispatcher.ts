@@ -14,19 +14,21 @@ import { policyForType } from '../policy/retry.ts'
 import type { SuspectedDelivery } from '../spi/index.ts'
 import { Alarm } from './alarm.ts'
 import { deadHoldsKey, decide, unexpected } from './decide.ts'
-import { type DeliveryResult, deliver, Stopping } from './deliver.ts'
+import { type DeliveryResult, deliver } from './deliver.ts'
 import { DispatchReport } from './dispatch-report.ts'
 import type { DispatcherOptions } from './dispatcher-options.ts'
 import { Pace } from './pace.ts'
 import { Outstanding, spendAttempt } from './quarantine.ts'
 import { isHot, Queues } from './queues.ts'
+import { Stopping } from './receive-context.ts'
 
 export class Dispatcher {
   readonly queues: Queues
   readonly breaker: Breaker
+  /** Tells running handlers to stop, and that nobody waits for them any more. */
+  readonly stopping = new Stopping()
   readonly #options: DispatcherOptions
   readonly #report: DispatchReport
-  readonly #stopping = new Stopping()
   readonly #pace: Pace
   #paused: boolean
   #closing = false
@@ -114,11 +116,6 @@ export class Dispatcher {
     this.#wakeIdle()
   }
 
-  /** Tells running handlers to stop. */
-  abortRunning(reason: unknown): void {
-    this.#stopping.abort(reason)
-  }
-
   /** Resolves when no handler runs, and no consumer has something in hand. */
   async quiet(): Promise<void> {
     const busy = (): boolean => this.#active > 0 || (this.#options.manual && this.queues.running > 0)
@@ -196,7 +193,7 @@ export class Dispatcher {
       if (valid[0]?.alone === true) await this.#workAlone(valid[0])
       else if (valid.length > 0) {
         const startedAt = runtime.monotonicNow()
-        const results = await deliver(valid, this.#options, this.#stopping)
+        const results = await deliver(valid, this.#options, this.stopping)
         this.#handle(valid, results)
         metrics.observeBatchDuration(this.name, runtime.monotonicNow() - startedAt)
       }
@@ -235,7 +232,7 @@ export class Dispatcher {
       if (this.#waits(delivery)) return
       const spent = await this.#spend(delivery)
       if (spent === null || this.#waits(spent)) return
-      this.#handle([spent], await deliver([spent], this.#options, this.#stopping))
+      this.#handle([spent], await deliver([spent], this.#options, this.stopping))
       await this.#outstanding.none()
     })
   }

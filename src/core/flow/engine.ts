@@ -271,9 +271,11 @@ export class Engine implements HotIntake {
     let clean = await within(runtime, drainMs * (1 - ABORT_SHARE), quiet)
     if (!clean) {
       for (const flow of this.#flows.values())
-        flow.dispatcher.abortRunning(new Error('the outbox is stopping'))
+        flow.dispatcher.stopping.abort(new Error('the outbox is stopping'))
       clean = await within(runtime, drainMs * ABORT_SHARE, quiet)
     }
+    // A listener that ends later is not followed by the next one: what that needs may be closed by then.
+    for (const flow of this.#flows.values()) flow.dispatcher.stopping.abandon()
     const settled = await within(runtime, STORE_GRACE_MS, this.#settler.idle())
     // Whatever ends from here on is settled by nobody: its rights run out.
     this.#settler.abandon()

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { ListenerRegistry } from '../listeners.ts'
 import type { Delivery } from '../model/delivery.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../spi/index.ts'
-import { publisherReceiver } from './receivers.ts'
+import { listenersReceiver, publisherReceiver } from './receivers.ts'
 
 const delivery = (id: string, key: string | null): Delivery =>
   ({ id, run: 1, attempts: 0, event: { id, key } }) as unknown as Delivery
@@ -24,7 +25,7 @@ const create = (
   }
   const receiver = publisherReceiver(publisher, { topic } as unknown as ResolvedDestination)
   const receive = (batch: readonly Delivery[]) =>
-    receiver.receive(batch, { signal: new AbortController().signal })
+    receiver.receive(batch, { signal: new AbortController().signal, over: false })
   return { sent, receive }
 }
 
@@ -54,5 +55,52 @@ describe('an event without a topic in an ordered batch', () => {
     const { receive } = create(() => [{ ok: true }])
     const batch = [delivery('lost', null), delivery('first', null), delivery('second', null)]
     await expect(receive(batch)).rejects.toThrow(TypeError)
+  })
+})
+
+describe('several listeners of an event', () => {
+  /** The first one waits for `end`; the attempt is over when the test says so. */
+  const begin = () => {
+    const registry = new ListenerRegistry()
+    const heard: string[] = []
+    const context = { signal: new AbortController().signal, over: false }
+    let end = (): void => undefined
+    registry.on('*', () => {
+      heard.push('first')
+      return new Promise<void>((resolve) => {
+        end = resolve
+      })
+    })
+    registry.on('*', () => void heard.push('second'))
+    const receive = () => listenersReceiver(registry, 'local').receive([delivery('d', null)], context)
+    return { heard, context, receive, end: () => end() }
+  }
+
+  it('hear it one after another', async () => {
+    const { heard, receive, end } = begin()
+    const results = receive()
+    expect(heard).toEqual(['first'])
+    end()
+    expect(await results).toEqual([{ ok: true }])
+    expect(heard).toEqual(['first', 'second'])
+  })
+
+  it('are not begun once the attempt is over, and it spends nothing', async () => {
+    const { heard, context, receive, end } = begin()
+    const results = receive()
+    context.over = true
+    end()
+    expect(await results).toMatchObject([{ ok: false, error: { counted: false } }])
+    expect(heard).toEqual(['first'])
+  })
+
+  it('have all heard it when the attempt is over after the last one', async () => {
+    const registry = new ListenerRegistry()
+    const context = { signal: new AbortController().signal, over: false }
+    registry.on('*', async () => {
+      context.over = true
+    })
+    const receiver = listenersReceiver(registry, 'local')
+    expect(await receiver.receive([delivery('d', null)], context)).toEqual([{ ok: true }])
   })
 })

@@ -6,7 +6,8 @@ import type { Delivery } from '../model/delivery.ts'
 import { shownWithKind } from '../model/shown.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../spi/index.ts'
-import { attemptNumber, checkResults, type ReceiveContext, type Receiver } from './deliver.ts'
+import { attemptNumber, checkResults, type Receiver } from './deliver.ts'
+import type { ReceiveContext } from './receive-context.ts'
 
 const SENT: SendResult = Object.freeze({ ok: true })
 
@@ -14,6 +15,12 @@ const SENT: SendResult = Object.freeze({ ok: true })
 const BEHIND: SendResult = Object.freeze({
   ok: false,
   error: new RetryAfter(0, { message: 'one before it in its key has no topic', counted: false }),
+})
+
+/** After a deadline nobody looks at it. After a stop it is not the event's fault: it spends no attempt. */
+const GIVEN_UP: SendResult = Object.freeze({
+  ok: false,
+  error: new RetryAfter(0, { message: 'it was given up before all listeners had begun', counted: false }),
 })
 
 export const publisherReceiver = (publisher: Publisher, destination: ResolvedDestination): Receiver => ({
@@ -79,7 +86,10 @@ export const listenersReceiver = (registry: ListenerRegistry, destination: strin
   },
 })
 
-/** Runs to the first failure. Stays synchronous as long as the listeners do: most of the cost is waiting. */
+/**
+ * Runs to the first failure, or until the attempt is over: its retry may be under way by then. Stays synchronous as
+ * long as the listeners do: most of the cost is waiting.
+ */
 const hear = (
   registry: ListenerRegistry,
   destination: string,
@@ -91,6 +101,7 @@ const hear = (
   const heard = new ListenerCall(delivery, destination, context)
   const go = (from: number): Promise<readonly SendResult[]> | readonly SendResult[] => {
     for (let i = from; i < listeners.length; i += 1) {
+      if (context.over) return [GIVEN_UP]
       const { listener, definition } = listeners[i] as (typeof listeners)[number]
       const returned: unknown = listener(viewEvent(delivery.event, definition), heard)
       if (isPromiseLike(returned)) return Promise.resolve(returned).then(() => go(i + 1))
