@@ -50,13 +50,30 @@ const heldBack = (t: PostgresTables): string =>
     )
     .join(' OR ')
 
+/** Nearly always nobody holds the key, which one look tells. */
+const isHeld = (t: PostgresTables): string =>
+  existsBy(
+    'h.status, h.seq',
+    `${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key AND h.holds_key`,
+  )
+
+const unroutedBefore = (t: PostgresTables): string =>
+  existsBy(
+    'u.seq',
+    `${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL AND u.status = 0 AND u.seq < d.seq`,
+  )
+
+/** Of any key, so that it is asked once for all rows. */
+const someUnrouted = (t: PostgresTables): string =>
+  existsBy(
+    'u.key, u.seq',
+    `${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key IS NOT NULL AND u.status = 0`,
+  )
+
 /** Nobody waits for a row behind it, so nobody waits for each other. An unrouted row holds its key everywhere. */
 const behind = (t: PostgresTables): string => `d.key IS NOT NULL AND (
-    ${heldBack(t)}
-    OR ${existsBy(
-      'u.seq',
-      `${t.deliveries} AS u WHERE u.destination = '${UNROUTED}' AND u.key = d.key AND u.key IS NOT NULL AND u.status = 0 AND u.seq < d.seq`,
-    )})`
+    (${isHeld(t)} AND (${heldBack(t)}))
+    OR (${someUnrouted(t)} AND ${unroutedBefore(t)}))`
 
 /** What is kept of a row between looking for it and sending it. */
 const ROW =
