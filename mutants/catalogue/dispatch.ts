@@ -5,10 +5,12 @@ const QUEUES = 'src/core/flow/queues.ts'
 const DISPATCHER = 'src/core/flow/dispatcher.ts'
 const SETTLE = 'src/core/flow/settle.ts'
 const BREAKER = 'src/core/policy/breaker.ts'
+const PULL = 'src/core/flow/pull.ts'
 
 const DISPATCHER_TEST = 'src/core/flow/dispatcher.test.ts'
 const SETTLE_TEST = 'src/core/flow/settle.test.ts'
 const QUEUES_TEST = 'src/core/flow/queues.test.ts'
+const PULL_TEST = 'test/journeys/pull-deadline.test.ts'
 
 export const DISPATCH: readonly Mutant[] = [
   {
@@ -82,6 +84,30 @@ export const DISPATCH: readonly Mutant[] = [
     replace: '',
     breaks: 'a process that has stopped calls no listener any more',
     hunters: ['test/journeys/lifecycle.test.ts'],
+  },
+  {
+    name: 'open-batch-kept-for-ever',
+    file: PULL,
+    find: "    state = 'given up'\n",
+    replace: '    return\n',
+    breaks: 'a pulled batch that nobody ends does not keep its deliveries, their keys and their lanes',
+    hunters: [PULL_TEST],
+  },
+  {
+    name: 'deadline-outlives-its-batch',
+    file: PULL,
+    find: '    cancel()\n',
+    replace: '',
+    breaks: 'what a consumer decided in time is not undone by the deadline of its batch',
+    hunters: [PULL_TEST],
+  },
+  {
+    name: 'late-commit-believed',
+    file: PULL,
+    find: "if (state === 'given up') throw overError()",
+    replace: '',
+    breaks: 'whoever commits a batch that was given up is told that nothing is written',
+    hunters: [PULL_TEST],
   },
   {
     name: 'suspect-sent-during-a-pause',

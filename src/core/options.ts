@@ -112,7 +112,7 @@ export interface OutboxOptions<Tx, E> {
   readonly coldQueueCapacity?: number
   /** Payload bytes waiting per destination. Default 64 MiB; 1 MiB to 4 GiB. */
   readonly queueBytes?: number
-  /** A delivery that has not ended by then is given up, whatever the handler does, in ms. Default 300,000. */
+  /** A delivery, or pulled batch, that has not ended by then is given up, whatever the handler does, in ms. Default 300,000. */
   readonly hardDeadlineMs?: number
   /** Time for running deliveries at `stop`, in ms. Default 10,000; 0 to 600,000. */
   readonly drainMs?: number

@@ -109,7 +109,10 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#newId = createIdGenerator(this.#runtime)
     this.#failed = failureReporter(this.#options.onFailure, this.#logger)
     this.#wakeUps = new WakeUps({ store: this.#store as Store, runtime: this.#runtime, logger: this.#logger })
-    this.#pullers = new Pullers(this.#runtime, (destination) => this.#createEngine([destination], true))
+    this.#pullers = new Pullers(
+      { runtime: this.#runtime, logger: this.#logger, options: this.#options, detached: this.#detached },
+      (destination) => this.#createEngine([destination], true),
+    )
     this.#rounds = new Rounds({
       store: this.#store as Store,
       runtime: this.#runtime,

@@ -1,17 +1,16 @@
 /** Destinations from which this process pulls: each has an engine of its own that sends nothing by itself. */
 import type { DestinationFlow } from './flow/destination-flow.ts'
 import type { Engine } from './flow/engine.ts'
-import { type Batch, fetchBatch } from './flow/pull.ts'
+import { type Batch, fetchBatch, type PullParts } from './flow/pull.ts'
 import type { ResolvedDestination } from './options.ts'
-import type { Runtime } from './spi/index.ts'
 
 export class Pullers {
   readonly #engines = new Map<string, Promise<Engine>>()
-  readonly #runtime: Runtime
+  readonly #parts: PullParts
   readonly #create: (destination: ResolvedDestination) => Engine
 
-  constructor(runtime: Runtime, create: (destination: ResolvedDestination) => Engine) {
-    this.#runtime = runtime
+  constructor(parts: PullParts, create: (destination: ResolvedDestination) => Engine) {
+    this.#parts = parts
     this.#create = create
   }
 
@@ -28,7 +27,7 @@ export class Pullers {
       })
     }
     const engine = await starting
-    return await fetchBatch(engine.flow(name) as DestinationFlow, this.#runtime, limit)
+    return await fetchBatch(engine.flow(name) as DestinationFlow, { ...this.#parts, destination }, limit)
   }
 
   /** Those of the named destinations; null stops all. Waits a bounded time for batches that are open. */

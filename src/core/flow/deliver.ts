@@ -40,12 +40,16 @@ export type DeliveryResult =
       readonly counted: boolean
     }
 
-export interface DeliverOptions {
+export interface JudgeOptions {
   readonly destination: ResolvedDestination
+  readonly receiver: Pick<Receiver, 'kind'>
+  readonly logger: Logger
+}
+
+export interface DeliverOptions extends JudgeOptions {
   readonly receiver: Receiver
   readonly hardDeadlineMs: number
   readonly runtime: Runtime
-  readonly logger: Logger
   readonly tracing: Tracing | null
 }
 
@@ -198,11 +202,12 @@ export const checkResults = (results: unknown, expected: number): readonly SendR
   return results as readonly SendResult[]
 }
 
-const judge = (
+/** What an answer means for its delivery; a batch that a consumer pulled and never ended is judged here too. */
+export const judge = (
   delivery: Delivery,
   result: SendResult | undefined,
   durationMs: number,
-  options: DeliverOptions,
+  options: JudgeOptions,
 ): DeliveryResult => {
   if (result?.ok === true) return { verdict: 'done' }
   const { destination, receiver, logger } = options
