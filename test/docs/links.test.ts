@@ -29,4 +29,17 @@ describe('links', () => {
     expect(links.length).toBeGreaterThan(5)
     expect(missing).toEqual([])
   })
+
+  it('of other documents lead to what is shipped, or to what the README says that only the repository has', () => {
+    const { files } = JSON.parse(readPage('package.json')) as { files: string[] }
+    const shipped = new Set(files)
+    const left = PAGES.flatMap(linksOf)
+      .map((link) => link.split('/')[0] as string)
+      .filter((first) => !shipped.has(first))
+    const said = readPage('README.md')
+      .split('\n\n')
+      .find((text) => text.startsWith('The package has these documents without the code'))
+    const named = [...(said ?? '').matchAll(/`([\w.]+)`/g)].map(([, name]) => name)
+    expect(named.sort()).toEqual([...new Set(left)].sort())
+  })
 })
