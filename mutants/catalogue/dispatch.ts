@@ -14,6 +14,22 @@ const PULL_TEST = 'test/journeys/pull-deadline.test.ts'
 
 export const DISPATCH: readonly Mutant[] = [
   {
+    name: 'deliveries-of-a-failed-worker-kept',
+    file: DISPATCHER,
+    find: 'this.#rescue(batch, error)',
+    replace: '',
+    breaks: 'whatever fails in a worker, its deliveries are tried again',
+    hunters: [DISPATCHER_TEST],
+  },
+  {
+    name: 'old-rate-waited-out',
+    file: 'src/core/flow/alarm.ts',
+    find: 'this.#timer !== null && this.#timer.at <= at',
+    replace: 'this.#timer !== null',
+    breaks: 'a rate that is raised counts at once',
+    hunters: [DISPATCHER_TEST],
+  },
+  {
     name: 'held-after-its-claim-sent',
     file: 'src/core/flow/admission.ts',
     find: 'this.#heldLately.set(id, mark)',

@@ -117,6 +117,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: [`${TRANSACTIONS} > a hot claim`],
   },
   {
+    name: 'postgres-drawn-position-passed',
+    file: postgres('unreconciled'),
+    find: ', ${t.sequence}::regclass)',
+    replace: ')',
+    breaks: 'the reconciler does not pass an event whose position is drawn and which is not written yet',
+    hunters: [CONCURRENCY],
+  },
+  {
     name: 'postgres-position-before-the-transaction-has-an-id',
     file: 'src/stores/postgres/migrations/migrations.generated.ts',
     find: 'writer xid8        := pg_current_xact_id();',

@@ -22,6 +22,9 @@ const { place, ledger, laneLeaseMs } = JSON.parse(process.argv[2] ?? '{}') as Wo
 const note = (lines: readonly string[]): void =>
   appendFileSync(ledger, lines.map((line) => `${process.pid} ${line}\n`).join(''))
 
+// A run that is broken off leaves nobody behind.
+process.once('disconnect', () => process.exit())
+
 const numberOf = (data: string | Uint8Array): string => JSON.parse(data as string).n
 
 const sink: Publisher = {
