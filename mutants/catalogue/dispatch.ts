@@ -9,6 +9,7 @@ const PULL = 'src/core/flow/pull.ts'
 
 const DISPATCHER_TEST = 'src/core/flow/dispatcher.test.ts'
 const SETTLE_TEST = 'src/core/flow/settle.test.ts'
+const STEADY_TEST = 'test/journeys/steady-traffic.test.ts'
 const QUEUES_TEST = 'src/core/flow/queues.test.ts'
 const PULL_TEST = 'test/journeys/pull-deadline.test.ts'
 
@@ -36,6 +37,31 @@ export const DISPATCH: readonly Mutant[] = [
     replace: '',
     breaks: 'what was put aside while its claim was on its way is not sent from memory',
     hunters: ['src/core/flow/destination-flow.test.ts'],
+  },
+  {
+    name: 'round-waits-for-a-quiet-moment',
+    file: DISPATCHER,
+    find: 'while (busy() && !isEnough())',
+    replace: 'while (busy())',
+    breaks: 'a round ends under steady traffic, in which something always runs',
+    hunters: [STEADY_TEST],
+  },
+  {
+    name: 'round-waits-for-every-outcome',
+    file: SETTLE,
+    find: 'const until = this.#added\n',
+    replace: 'const until = Number.POSITIVE_INFINITY\n',
+    breaks: 'who waits until outcomes are written does not wait for those that come meanwhile',
+    hunters: [SETTLE_TEST],
+  },
+  {
+    name: 'flush-drained-by-counting',
+    file: 'src/core/rounds.ts',
+    find: 'if (oldest < calledAt) steps = 0\n        else if',
+    replace: 'if',
+    breaks:
+      'a flush is not drained while something is due from before the call, however many rounds it takes',
+    hunters: [STEADY_TEST],
   },
   {
     name: 'suspects-probe-first',

@@ -193,7 +193,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
   {
     name: 'newcomers-suspected',
     file: POLLER,
-    find: 'if (sweptAll && !result.more && nothingWaits) admission.allRead()',
+    find: 'if (sweptAll && !result.more && nothingWaits) admission.allRead(read.readId)',
     replace: '',
     breaks: 'what came after a takeover did not end the process before it',
     hunters: [POLLER_TEST],

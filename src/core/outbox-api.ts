@@ -9,7 +9,10 @@ import type { Operator } from './operator.ts'
 import type { Schema, Transactions, TxContext } from './spi/index.ts'
 
 export interface Flushed {
-  /** Nothing was due any more, in lanes of other processes too, before the time was over. What failed waits for its retry. */
+  /**
+   * Nothing was due any more, in lanes of other processes too, before the time was over; or only what came due after the
+   * call, where new events keep coming. What failed waits for its retry.
+   */
   readonly drained: boolean
   /** Attempts that failed meanwhile. */
   readonly failed: number

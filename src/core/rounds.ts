@@ -22,10 +22,19 @@ interface Round {
   readonly processed: ProcessedOnce
   /** Destinations that it serves and did not see all of: others have lanes of them, or they are paused. */
   readonly partlySeen: ReadonlySet<string>
+  /** All that was due in its lanes when it began has ended. */
+  readonly isComplete: boolean
+  /** When the oldest of what ended came due, by the monotonic clock. */
+  readonly oldest: number
 }
 
 /** Between two rounds of a flush in which nothing could be sent. */
 const FLUSH_PAUSE_MS = 50
+/**
+ * After so many complete rounds that met only what came due after the call, a flush is over: new events may come for ever.
+ * Not after the first one, because an event may be what a listener published about the one before.
+ */
+const FLUSH_STEPS = 10
 
 export class Rounds {
   readonly #parts: RoundsParts
@@ -51,11 +60,16 @@ export class Rounds {
     const { runtime } = this.#parts
     let inTime = true
     let failed = 0
+    let steps = 0
+    const calledAt = runtime.monotonicNow()
     const drain = async (): Promise<void> => {
       while (inTime) {
-        const { processed, partlySeen } = await this.#round()
+        const { processed, partlySeen, isComplete, oldest } = await this.#round()
         failed += processed.retried + processed.dead
-        if (processed.idle && !(await this.#isDueAtAny(partlySeen))) return
+        if (oldest < calledAt) steps = 0
+        else if (isComplete) steps += 1
+        const isOver = processed.idle || (isComplete && steps >= FLUSH_STEPS)
+        if (isOver && !(await this.#isDueAtAny(partlySeen))) return
         // A rate limit, a place that cannot be reached, lanes of others: asking faster would not help.
         if (processed.claimed === 0) await sleep(runtime, FLUSH_PAUSE_MS)
       }
@@ -79,6 +93,7 @@ export class Rounds {
     const engine = started ?? create(this.#watch)
     const before = { ...engine.tally }
     let waiting = false
+    let isComplete = false
     const partlySeen = new Set<string>()
     const look = (): void => {
       for (const name of engine.partlySeen()) partlySeen.add(name)
@@ -88,7 +103,7 @@ export class Rounds {
       if (started === null) await engine.startOnce()
       // Before and after, because lanes can come or go while the database answers.
       look()
-      await engine.runOnce()
+      isComplete = await engine.runOnce()
       look()
       waiting = engine.hasWaiting()
     } finally {
@@ -104,7 +119,7 @@ export class Rounds {
       dead: tally.dead - before.dead,
       idle: claimed === 0 && !waiting,
     }
-    return { processed, partlySeen }
+    return { processed, partlySeen, isComplete, oldest: engine.takeOldestEnded() }
   }
 
   async #isDueAtAny(destinations: ReadonlySet<string>): Promise<boolean> {

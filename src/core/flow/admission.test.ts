@@ -97,7 +97,7 @@ describe('suspects after an unclean takeover', () => {
     admission.suspectLanes([7])
     const [there, late] = [row(7), row(7)] as const
     await admission.admit([there], READ)
-    admission.allRead()
+    admission.allRead(1)
     await admission.admit([late], READ)
     expect(counted).toEqual([there.id])
     expect(queued).toEqual([there.id, late.id])

@@ -76,6 +76,7 @@ export class Admission {
   /** Suspects that wait for being queued, with what was counted; those that will run alone are not counted yet. */
   readonly #waiting = new Map<string, SuspectedDelivery | typeof ALONE>()
   #workerId = ''
+  #allReadBy = -1
   /** Dead without being sent, not yet written: they are never in a queue, but must not be read again either. */
   readonly #burying = new Map<string, string | null>()
   readonly #holding = new Set<string>()
@@ -107,8 +108,14 @@ export class Admission {
     this.#suspectsLeft.timed = mostUnderWay
   }
 
+  /** The youngest read of which everything that was due has been queued, by its number. */
+  get allReadBy(): number {
+    return this.#allReadBy
+  }
+
   /** Everything that was due when the lanes were taken has been read and queued: what comes from now on is new. */
-  allRead(): void {
+  allRead(readId: number): void {
+    this.#allReadBy = readId
     this.#waiting.clear()
     this.#suspectLanes.clear()
     this.#suspectsLeft.pending = 0

@@ -34,7 +34,7 @@ export class Dispatcher {
   #closing = false
   #active = 0
   readonly #alarm: Alarm
-  #idleWaiters: (() => void)[] = []
+  #waiters: (() => void)[] = []
   readonly #outstanding = new Outstanding()
 
   constructor(options: DispatcherOptions) {
@@ -102,9 +102,9 @@ export class Dispatcher {
     if (this.#pace.change(perSecond)) this.pump()
   }
 
-  /** Called when an entry left the queues, so that `idle` and waiting keys move on. */
+  /** Called when an entry left the queues, so that `quiet` and waiting keys move on. */
   afterForget(): void {
-    this.#wakeIdle()
+    this.#wakeWaiters()
     this.#alarm.soon()
   }
 
@@ -113,19 +113,19 @@ export class Dispatcher {
     this.#closing = true
     this.#alarm.cancel()
     this.#releaseQueued(() => true)
-    this.#wakeIdle()
+    this.#wakeWaiters()
   }
 
-  /** Resolves when no handler runs, and no consumer has something in hand. */
-  async quiet(): Promise<void> {
+  /** Resolves when no handler runs, and no consumer has something in hand; or before, when the caller has seen enough. */
+  async quiet(isEnough: () => boolean = () => false): Promise<void> {
     const busy = (): boolean => this.#active > 0 || (this.#options.manual && this.queues.running > 0)
-    while (busy()) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve))
+    while (busy() && !isEnough()) await new Promise<void>((resolve) => this.#waiters.push(resolve))
   }
 
   /** Drops queued deliveries whose right is gone for good. */
   dropQueued(leaves: (delivery: Delivery) => boolean): readonly Delivery[] {
     const dropped = this.queues.drop(leaves)
-    this.#wakeIdle()
+    this.#wakeWaiters()
     this.pump()
     return dropped
   }
@@ -147,7 +147,7 @@ export class Dispatcher {
   conclude(delivery: Delivery, result: DeliveryResult | null): void {
     if (result === null) this.#putBack(delivery, 'front')
     else this.#handle([delivery], [result])
-    this.#wakeIdle()
+    this.#wakeWaiters()
   }
 
   pump(): void {
@@ -202,7 +202,7 @@ export class Dispatcher {
       this.#rescue(batch, error)
     } finally {
       this.#active -= 1
-      this.#wakeIdle()
+      this.#wakeWaiters()
       this.#goOn()
     }
   }
@@ -397,10 +397,10 @@ export class Dispatcher {
     return this.breaker.state(this.#options.runtime.monotonicNow())
   }
 
-  #wakeIdle(): void {
-    if (this.#active > 0) return
-    const waiters = this.#idleWaiters
-    this.#idleWaiters = []
+  #wakeWaiters(): void {
+    if (this.#waiters.length === 0) return
+    const waiters = this.#waiters
+    this.#waiters = []
     for (const wake of waiters) wake()
   }
 }

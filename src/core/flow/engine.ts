@@ -2,7 +2,7 @@
  * The delivering side of one process: one settler, one worker with its lanes, and a flow per destination it
  * serves. Publishing hands over what was committed through `HotIntake`.
  */
-import type { Outcome } from '../model/delivery.ts'
+import type { Delivery, Outcome } from '../model/delivery.ts'
 import { LANES } from '../model/lane.ts'
 import type { ResolvedDestination } from '../options.ts'
 import { type OpenBreaker, within } from '../spi/index.ts'
@@ -11,6 +11,7 @@ import type { EngineParts } from './engine-parts.ts'
 import { Expander } from './expand.ts'
 import { HotClaims } from './hot-claims.ts'
 import type { HotDelivery, HotIntake } from './hot-intake.ts'
+import { inHandSettled } from './in-hand.ts'
 import { Lanes } from './lanes.ts'
 import { dutiesOf } from './maintainers/duties.ts'
 import { DutyLoop } from './maintainers/duty.ts'
@@ -44,6 +45,7 @@ export class Engine implements HotIntake {
   readonly #duties: DutyLoop[] = []
   readonly #quarantine = new Quarantine()
   readonly tally: Tally = { claimed: 0, done: 0, retried: 0, dead: 0 }
+  #oldestEnded = Number.POSITIVE_INFINITY
   readonly #unheard = new Set<string>()
   #accepting = false
   #stopping: Promise<{ readonly clean: boolean }> | null = null
@@ -226,17 +228,28 @@ export class Engine implements HotIntake {
     await this.#lanes.beat()
   }
 
-  /** Reads and delivers what is due once, and waits until it is settled. */
-  runOnce(): Promise<void> {
+  /**
+   * Reads and delivers what is due once, and waits until it is settled. True: that was everything, as far as the lanes
+   * here show. What comes meanwhile is delivered too, and not waited for.
+   */
+  runOnce(): Promise<boolean> {
     return this.#parts.detached(() => this.#runOnce())
   }
 
-  async #runOnce(): Promise<void> {
+  async #runOnce(): Promise<boolean> {
     // What ends just now may be released; the read must come after that is written.
     await this.#settled()
     this.nudge()
-    await Promise.all([...this.#flows.values()].map((flow) => flow.poller.poll()))
-    await this.#settled()
+    const pollers = [...this.#flows.values()].map(({ poller }) => poller)
+    const read = await Promise.all(pollers.map(async (one) => (await one.pollAll()) || !one.seesAll))
+    return (await this.#settled()) && read.every(Boolean)
+  }
+
+  /** Of what ended since this was last asked: when the first came due, by the monotonic clock. A retry is older than all. */
+  takeOldestEnded(): number {
+    const oldest = this.#oldestEnded
+    this.#oldestEnded = Number.POSITIVE_INFINITY
+    return oldest
   }
 
   /** Something was read and is not sent yet: its destination is paused, limited or cannot be reached. */
@@ -312,9 +325,9 @@ export class Engine implements HotIntake {
     await this.#routes.learn(() => store.registry.declare(destinations))
   }
 
-  async #settled(): Promise<void> {
-    await this.#allQuiet()
-    await this.#settler.idle()
+  #settled(): Promise<boolean> {
+    const dispatchers = [...this.#flows.values()].map(({ dispatcher }) => dispatcher)
+    return inHandSettled(dispatchers, this.#settler)
   }
 
   async #allQuiet(): Promise<void> {
@@ -341,7 +354,7 @@ export class Engine implements HotIntake {
       tellOthers: () => this.#parts.tellOthers?.(destination.name),
       failed,
       ended: (delivery, outcome, settled) => {
-        this.#count(outcome, settled)
+        this.#count(delivery, outcome, settled)
         this.#parts.ended?.(delivery)
       },
     })
@@ -367,8 +380,10 @@ export class Engine implements HotIntake {
     for (const flow of this.#flows.values()) flow.dispatcher.dropQueued((delivery) => delivery.id === id)
   }
 
-  #count(outcome: Outcome, settled: Settled): void {
+  #count({ attempts, committedAt, dueAt }: Delivery, outcome: Outcome, settled: Settled): void {
     if (settled !== 'written' || outcome.kind === 'released') return
+    const since = attempts > 0 ? undefined : (committedAt ?? dueAt)
+    this.#oldestEnded = Math.min(this.#oldestEnded, since ?? Number.NEGATIVE_INFINITY)
     this.tally.claimed += 1
     if (outcome.kind === 'done') this.tally.done += 1
     else if (outcome.kind === 'retry') this.tally.retried += 1

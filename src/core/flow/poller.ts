@@ -166,6 +166,14 @@ export class Poller {
     return turn
   }
 
+  /** One cycle, for somebody who waits. True: all that was due at the call is in the queues, or was since. */
+  async pollAll(): Promise<boolean> {
+    const { guard, admission } = this.#parts
+    const { next } = guard
+    await this.poll()
+    return admission.allReadBy >= next
+  }
+
   async #poll(): Promise<number> {
     const { lanes, destination, dispatcher, guard } = this.#parts
     const readable = lanes.readable(destination)
@@ -307,7 +315,7 @@ export class Poller {
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
     const nothingWaits = !admitted.blocked && admitted.goBackTo === null && read.stillOurs()
-    if (sweptAll && !result.more && nothingWaits) admission.allRead()
+    if (sweptAll && !result.more && nothingWaits) admission.allRead(read.readId)
     const cut = this.#keyedSeen && !sweptAll
     const wait = this.#waitAfter(result, admitted, cut, this.#cursor > before)
     // What came due behind the cursor a moment ago is not seen yet, and must not wait for a long pause to end.

@@ -87,6 +87,16 @@ export class Queues {
     return this.#entries.has(id)
   }
 
+  /** Queued or running: nobody knows yet what becomes of it. */
+  isUndecided(id: string): boolean {
+    const phase = this.#entries.get(id)?.phase
+    return phase === 'ready' || phase === 'waiting' || phase === 'running'
+  }
+
+  undecided(): string[] {
+    return [...this.#entries.keys()].filter((id) => this.isUndecided(id))
+  }
+
   /** How many more deliveries of a source fit by count; bytes are checked per delivery. */
   room(source: DeliverySource): number {
     return this.#bytes >= this.#bounds.bytes ? 0 : Math.max(0, this.#bounds[source] - this.#queued[source])

@@ -28,6 +28,58 @@ const settle = async (...ids: readonly string[]): Promise<Record<string, Settled
   return ended
 }
 
+/** A settler whose database answers only when it is told to, flush by flush. */
+const createSlow = () => {
+  const answers: (() => void)[] = []
+  const write = () =>
+    new Promise((resolve) => {
+      answers.push(() => resolve({ lost: [], promoted: [] }))
+    })
+  const runtime = createFakeRuntime()
+  const store = { capabilities: { parallelSettles: 2 }, queue: { settle: write } } as unknown as Store
+  const options = { historyLimit: 10, maxBuffered: 100, maxBatch: 1, metrics: NOOP_METRICS }
+  const settler = new Settler(store, runtime, SILENT_LOGGER, options, () => undefined)
+  const add = (id: string): void =>
+    settler.add({ delivery: { id }, outcome: { kind: 'done' } } as unknown as Settlement, () => undefined)
+  const isWritten = () => {
+    const seen = { yet: false }
+    void settler.written().then(() => {
+      seen.yet = true
+    })
+    return seen
+  }
+  return { settler, add, answers, isWritten, turns: () => runtime.settle() }
+}
+
+describe('who waits until what was added is written', () => {
+  it('does not wait for what is added meanwhile, and does for all that came before, in whatever order', async () => {
+    const { add, answers, isWritten, turns } = createSlow()
+    for (const id of ['a', 'b', 'c']) add(id)
+    const written = isWritten()
+    await turns()
+    add('d')
+    answers[1]?.()
+    await turns()
+    answers[2]?.()
+    await turns()
+    expect(written.yet).toBe(false)
+    answers[0]?.()
+    await turns()
+    expect(written.yet).toBe(true)
+  })
+
+  it('does not wait at all where nothing is on its way, nor for what was given up', async () => {
+    const { settler, add, isWritten, turns } = createSlow()
+    const before = isWritten()
+    await turns()
+    add('a')
+    const after = isWritten()
+    settler.abandon()
+    await turns()
+    expect([before.yet, after.yet]).toEqual([true, true])
+  })
+})
+
 describe('a batch of outcomes', () => {
   it('is written but for the one that the database refuses', async () => {
     expect(await settle('a', 'bad', 'b')).toEqual({ a: 'written', bad: 'refused', b: 'written' })

@@ -41,11 +41,15 @@ export class Settler {
   readonly #onPromoted: (destination: string) => void
   #buffer: Pending[] = []
   #unwritten = 0
-  #flights = 0
+  /** How many ever came to the buffer, which numbers them. */
+  #added = 0
+  /** Flushes on their way, by the number of their first settlement. */
+  readonly #flights = new Set<number>()
   #scheduled = false
   #abandoned = false
   #roomWaiters: (() => void)[] = []
   #idleWaiters: (() => void)[] = []
+  #flightWaiters: (() => void)[] = []
 
   constructor(
     store: Store,
@@ -67,6 +71,7 @@ export class Settler {
       return
     }
     this.#buffer.push({ settlement, done })
+    this.#added += 1
     this.#unwritten += 1
     this.#scheduleFlush()
   }
@@ -81,6 +86,17 @@ export class Settler {
   idle(): Promise<void> {
     if (this.#unwritten === 0) return Promise.resolve()
     return new Promise((resolve) => this.#idleWaiters.push(resolve))
+  }
+
+  /** Resolves when what was added until now is written, lost or refused, whatever is added meanwhile. */
+  async written(): Promise<void> {
+    const until = this.#added
+    while (Math.min(this.#firstBuffered, ...this.#flights) < until)
+      await new Promise<void>((resolve) => this.#flightWaiters.push(resolve))
+  }
+
+  get #firstBuffered(): number {
+    return this.#added - this.#buffer.length
   }
 
   /** Stops trying: what is not written stays as it is in the database, and its rights run out. */
@@ -104,7 +120,7 @@ export class Settler {
   }
 
   #scheduleFlush(): void {
-    if (this.#scheduled || this.#flights >= this.#store.capabilities.parallelSettles) return
+    if (this.#scheduled || this.#flights.size >= this.#store.capabilities.parallelSettles) return
     if (this.#buffer.length === 0) return
     this.#scheduled = true
     // One turn of the event loop lets the other deliveries that end right now share the flush.
@@ -116,13 +132,15 @@ export class Settler {
 
   async #flush(): Promise<void> {
     if (this.#buffer.length === 0) return
+    const first = this.#firstBuffered
     const batch = this.#buffer.splice(0, this.#options.maxBatch)
-    this.#flights += 1
+    this.#flights.add(first)
     this.#scheduleFlush()
     try {
       await this.#write(batch)
     } finally {
-      this.#flights -= 1
+      this.#flights.delete(first)
+      this.#wakeWaiters()
       this.#scheduleFlush()
     }
   }
@@ -198,6 +216,7 @@ export class Settler {
   }
 
   #wakeWaiters(): void {
+    for (const wake of this.#flightWaiters.splice(0)) wake()
     if (this.#unwritten < this.#options.maxBuffered) {
       const waiters = this.#roomWaiters
       this.#roomWaiters = []
