@@ -21,6 +21,7 @@ import { Pace } from './pace.ts'
 import { Outstanding, spendAttempt } from './quarantine.ts'
 import { isHot, Queues } from './queues.ts'
 import { Stopping } from './receive-context.ts'
+import { validOf } from './rights.ts'
 
 export class Dispatcher {
   readonly queues: Queues
@@ -189,7 +190,7 @@ export class Dispatcher {
   async #work(batch: readonly Delivery[]): Promise<void> {
     const { settler, metrics, runtime } = this.#options
     try {
-      const valid = this.#validOf(batch)
+      const valid = validOf(batch, (delivery) => this.#keepIfValid(delivery))
       if (valid[0]?.alone === true) await this.#workAlone(valid[0])
       else if (valid.length > 0) {
         const startedAt = runtime.monotonicNow()
@@ -269,17 +270,6 @@ export class Dispatcher {
     const error = new Error(failure.message)
     this.#decide(turn.delivery, { verdict: 'dead', error, failure, delayMs: null, counted: true })
     return null
-  }
-
-  /** Rows of one read share their right, so it is looked at once. */
-  #validOf(batch: readonly Delivery[]): readonly Delivery[] {
-    let checked: Delivery['right'] | null = null
-    return batch.filter((delivery) => {
-      if (delivery.right === checked) return true
-      const isValid = this.#keepIfValid(delivery)
-      checked = isValid && delivery.right.kind === 'lane' ? delivery.right : null
-      return isValid
-    })
   }
 
   /** A right that ran out is not used: whoever has it now will send the delivery. */
