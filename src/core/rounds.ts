@@ -1,6 +1,6 @@
 /**
  * Delivering when asked: `processOnce` is one round, `flush` as many as it takes. A started process uses its
- * engine; otherwise each round has one of its own, which gives its lanes back at the end.
+ * engine; otherwise each round has one of its own, which gives its lanes back at the end. `stop` ends a round that is under way.
  */
 import type { Engine } from './flow/engine.ts'
 import { LeaseWatch } from './flow/lease-watch.ts'
@@ -24,6 +24,12 @@ interface Round {
   readonly partlySeen: ReadonlySet<string>
 }
 
+/** What a round says that was stopped before it had an engine. */
+const NOTHING: Round = {
+  processed: { claimed: 0, done: 0, retried: 0, dead: 0, idle: false },
+  partlySeen: new Set(),
+}
+
 /** Between two rounds of a flush in which nothing could be sent. */
 const FLUSH_PAUSE_MS = 50
 
@@ -33,6 +39,8 @@ export class Rounds {
   /** Outlives the engines of the rounds, none of which lasts long enough to see a lease through. */
   readonly #watch = new LeaseWatch()
   #last: Promise<unknown> = Promise.resolve()
+  /** Ends the round that is under way. */
+  #end: () => void = () => undefined
 
   constructor(parts: RoundsParts) {
     this.#parts = parts
@@ -41,6 +49,11 @@ export class Rounds {
   /** Those of rounds that run now in a process that was not started. */
   get engines(): readonly Engine[] {
     return [...this.#engines]
+  }
+
+  /** Every engine has stopped: the round that is under way ends, whatever a listener still does. */
+  stopped(): void {
+    this.#end()
   }
 
   async processOnce(): Promise<ProcessedOnce> {
@@ -74,7 +87,15 @@ export class Rounds {
 
   async #roundNow(): Promise<Round> {
     const { ready, running, create, drainMs } = this.#parts
+    let isStopped = false
+    const stopped = new Promise<void>((resolve) => {
+      this.#end = () => {
+        isStopped = true
+        resolve()
+      }
+    })
     await ready()
+    if (isStopped) return NOTHING
     const started = running()
     const engine = started ?? create(this.#watch)
     const before = { ...engine.tally }
@@ -88,7 +109,7 @@ export class Rounds {
       if (started === null) await engine.startOnce()
       // Before and after, because lanes can come or go while the database answers.
       look()
-      await engine.runOnce()
+      await Promise.race([engine.runOnce(), stopped])
       look()
       waiting = engine.hasWaiting()
     } finally {
@@ -102,31 +123,31 @@ export class Rounds {
       done: tally.done - before.done,
       retried: tally.retried - before.retried,
       dead: tally.dead - before.dead,
-      idle: claimed === 0 && !waiting,
+      idle: claimed === 0 && !waiting && !isStopped,
     }
     return { processed, partlySeen }
   }
 
   async #isDueAtAny(destinations: ReadonlySet<string>): Promise<boolean> {
-    for (const destination of destinations) if (await this.#isDueAt(destination)) return true
+    for (const destination of destinations) if (await isDueAt(this.#parts.store, destination)) return true
     return false
   }
+}
 
-  /** In any lane. What is not routed yet may be for this destination too. */
-  async #isDueAt(destination: string): Promise<boolean> {
-    const { fresh, due, unrouted, activatable } = await this.#parts.store.queue.read({
-      destination,
-      lanes: null,
-      after: 0n,
-      limit: 1,
-      dueLimit: 1,
-      maxBytes: 1,
-      skipRecentMs: 0,
-      windowMs: 0,
-      sweep: false,
-      sweepFrom: 0n,
-      sweepLimit: 0,
-    })
-    return fresh.length > 0 || due.length > 0 || unrouted || activatable
-  }
+/** In any lane. What is not routed yet may be for this destination too. */
+export const isDueAt = async (store: Store, destination: string): Promise<boolean> => {
+  const { fresh, due, unrouted, activatable } = await store.queue.read({
+    destination,
+    lanes: null,
+    after: 0n,
+    limit: 1,
+    dueLimit: 1,
+    maxBytes: 1,
+    skipRecentMs: 0,
+    windowMs: 0,
+    sweep: false,
+    sweepFrom: 0n,
+    sweepLimit: 0,
+  })
+  return fresh.length > 0 || due.length > 0 || unrouted || activatable
 }
