@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { COMMANDS } from './commands/index.ts'
 import { EXIT } from './exit-codes.ts'
-import { describeFailure, failureText } from './failures.ts'
+import { describeFailure, failureText, Interrupted } from './failures.ts'
 import { commandHelp, overview } from './help.ts'
 import { checkOperands, findCommand, type Parsed, parse, unknownCommand } from './parse.ts'
 import { Session, type Streams } from './session.ts'
@@ -49,7 +49,8 @@ const fail = (error: unknown, isJson: boolean): number => {
 const runCommand = async (parsed: Parsed): Promise<number> => {
   const session = new Session(parsed, streams)
   const interrupt = (signal: NodeJS.Signals): void => {
-    if (!session.interrupt(signal)) leave(EXIT.interrupted)
+    // Whoever asked for an answer gets one, also where the command could not give it.
+    if (!session.interrupt(signal)) leave(fail(new Interrupted('stopped'), session.isJson))
   }
   process.on('SIGINT', interrupt)
   process.on('SIGTERM', interrupt)

@@ -1,6 +1,8 @@
 /** Ctrl-C and SIGTERM in a pass over what is due: what runs may end, the rest is given back, and the exit code says which it was. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createShop, SHOP, type Shop } from './cli.ts'
+import { createFolder, createShop, SHOP, type Shop } from './cli.ts'
 
 /** `audit` alone, whose listener says so and then does as it is told. */
 const auditThat = (does: string): string =>
@@ -66,6 +68,32 @@ describe('a pass that is told to stop', { timeout: 120_000 }, () => {
     expect(await stoppedAt(shop, 'SIGTERM', ...args)).toMatchObject({
       code: 130,
       json: { ok: false, claimed: 0, error: { code: 'INTERRUPTED', exitCode: 130 } },
+    })
+  })
+})
+
+describe('an answer for programs', { timeout: 120_000 }, () => {
+  it('is there when the command itself does not listen to signals', async () => {
+    const shop = await createShop()
+    shop.write(
+      'posthaste.config.mjs',
+      "console.error('begun')\nawait new Promise((resolve) => setTimeout(resolve, 3_600_000))",
+    )
+    expect(await stoppedAt(shop, 'SIGINT', 'status')).toMatchObject({
+      code: 130,
+      json: { ok: false, error: { code: 'INTERRUPTED', exitCode: 130 } },
+    })
+  })
+
+  it('says that the demo was stopped', async () => {
+    const folder = createFolder()
+    const { child, ended } = folder.start(['demo', '--events', '200000', '--dir', 'kept', '--json'])
+    const begun = join(folder.path, 'kept', 'calls.ndjson')
+    while (!existsSync(begun)) await new Promise((resolve) => setImmediate(resolve))
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({
+      code: 130,
+      json: { ok: false, error: { code: 'INTERRUPTED', exitCode: 130 } },
     })
   })
 })

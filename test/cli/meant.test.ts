@@ -132,7 +132,9 @@ describe('Ctrl-C', () => {
     }
     while ((await added()) === 0);
     child.kill('SIGINT')
-    const { code, json } = await ended
-    expect({ code, complete: json.complete }).toEqual({ code: 130, complete: false })
+    expect(await ended).toMatchObject({
+      code: 130,
+      json: { ok: false, complete: false, error: { code: 'INTERRUPTED', exitCode: 130 } },
+    })
   })
 })

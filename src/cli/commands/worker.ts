@@ -309,8 +309,8 @@ const ownerText = (owner: WorkerView): string => {
 interface Tried {
   readonly eventId: string
   readonly destination: string
-  /** Null when it was delivered. */
-  readonly error: string | null
+  /** Null when it was delivered. Not `error`, which says why a command could not do what it is for. */
+  readonly lastError: string | null
 }
 
 /** The text of the error is in the database, unless it says nothing about the event. */
@@ -327,18 +327,18 @@ const tryOne = async (
   const one = last?.deliveries[0]
   if (last === undefined || one === undefined) return { pass, tried: null }
   const named = { eventId: one.eventId, destination: last.destination }
-  if (one.verdict === 'done') return { pass, tried: { ...named, error: null } }
+  if (one.verdict === 'done') return { pass, tried: { ...named, lastError: null } }
   if (one.verdict === 'outage')
     return {
       pass,
-      tried: { ...named, error: `it cannot be reached${one.code === null ? '' : ` (${one.code})`}` },
+      tried: { ...named, lastError: `it cannot be reached${one.code === null ? '' : ` (${one.code})`}` },
     }
   for (const { outbox } of outboxes) {
     const detail = await outbox.inspect.event(one.eventId)
-    const error = detail?.deliveries.find(({ id }) => id === one.id)?.lastError
-    if (error != null) return { pass, tried: { ...named, error } }
+    const lastError = detail?.deliveries.find(({ id }) => id === one.id)?.lastError
+    if (lastError != null) return { pass, tried: { ...named, lastError } }
   }
-  return { pass, tried: { ...named, error: one.code ?? 'no reason was written down' } }
+  return { pass, tried: { ...named, lastError: one.code ?? 'no reason was written down' } }
 }
 
 const becameText = (pass: Pass, idle: boolean): string => {
@@ -371,7 +371,8 @@ export const consumeOne: Command = {
     session.say(becameText(pass, idle))
     const left = sayLeft(session, idle ? await findLeft(config.outboxes, meant) : null)
     if (tried !== null) session.say(`  event ${tried.eventId}, to ${clean(tried.destination)}`)
-    if (tried !== null && tried.error !== null) session.say(`  ${session.paint('red', clean(tried.error))}`)
+    if (tried !== null && tried.lastError !== null)
+      session.say(`  ${session.paint('red', clean(tried.lastError))}`)
     return {
       exitCode: idle || pass.done > 0 ? EXIT.ok : EXIT.failed,
       json: { idle, ...pass, ...tried, ...left },
