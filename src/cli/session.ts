@@ -3,6 +3,7 @@ import { hostname, userInfo } from 'node:os'
 import { type LoadedConfig, type LoadedOutbox, type LoadOptions, loadConfig } from '../config/load-config.ts'
 import type { Said } from '../config/settings.ts'
 import type { Act } from '../core/bulk.ts'
+import type { Answers } from './answer.ts'
 import { type Parsed, UsageError, type Values } from './parse.ts'
 import { type Column, type Paint, Progress, painter, tableLines, wantsColour } from './terminal.ts'
 
@@ -10,6 +11,7 @@ export interface Streams {
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
   readonly environment: Readonly<Record<string, string | undefined>>
+  readonly answers: Answers
 }
 
 export class Session {

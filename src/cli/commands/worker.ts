@@ -152,6 +152,7 @@ const supervise = async (session: Session, config: LoadedConfig, logger: Logger)
   const { workers, healthPort, healthHost } = config.worker
   const drainMs = Math.max(...config.outboxes.map(({ host }) => host.options.drainMs))
   const { signal } = session
+  session.streams.answers.isShared = true
   const exitCode = await new Supervisor({
     workers,
     args: childArgs(session),
