@@ -310,6 +310,9 @@ describe('the commands', { timeout: 240_000 }, () => {
       expect(listed).toMatchObject({ code: 5, stdout: '' })
       expect(listed.stderr).toContain('there is no destination "nosuch"')
     }
+    const tailed = await shop.run(['events', 'tail', '--destination', 'nosuch', '--limit', '1'])
+    expect(tailed).toMatchObject({ code: 5, stdout: '' })
+    expect(tailed.stderr).toContain('there is no destination "nosuch"')
   })
 
   it('explain the run that took the place of the one that is named', async () => {
