@@ -119,6 +119,9 @@ export class Session {
     for (const flag of ['schema', 'prefix', 'table', 'period'])
       if (this.text(flag) !== undefined && this.text('url') === undefined)
         this.refuse(`--${flag} needs --url: a configuration says itself where its tables are`)
+    const isPostgres = /^postgres/i.test(this.text('url') ?? '')
+    if (this.text('schema') !== undefined && !isPostgres)
+      this.refuse('--schema is for PostgreSQL; elsewhere --prefix says how the names of the tables begin')
     const given = {
       configFile: this.text('config'),
       outbox: this.text('outbox'),
@@ -132,12 +135,7 @@ export class Session {
     }
     const table = this.text('table')
     // PostgreSQL keeps the tables in a schema of that name, the others begin their names with it.
-    const byTable =
-      table === undefined
-        ? {}
-        : /^postgres/.test(given.url ?? '')
-          ? { schema: table }
-          : { prefix: `${table}_` }
+    const byTable = table === undefined ? {} : isPostgres ? { schema: table } : { prefix: `${table}_` }
     return Object.fromEntries(
       Object.entries({ ...given, ...byTable }).filter(([, value]) => value !== undefined),
     ) as LoadOptions

@@ -20,6 +20,8 @@ describe('the database that is meant', () => {
     [['--prefix', 'other_'], 2, '--prefix needs --url'],
     [['--schema', 'other'], 2, '--schema needs --url'],
     [['--table', 'other'], 2, '--table needs --url'],
+    [['--url', 'sqlite:shop.db', '--schema', 'other'], 2, '--schema is for PostgreSQL'],
+    [['--url', 'mysql://h/shop', '--schema', 'other'], 2, '--schema is for PostgreSQL'],
   ])('is not guessed: %j is refused', async (place, code, message) => {
     const shop = await createShopWithDead(1)
     const ended = await shop.run(['dead', 'discard', '--all', '--reason', 'x', ...place])
@@ -82,6 +84,19 @@ INSERT INTO outbox_deliveries (${columns.map(({ name }) => name).join()}) SELECT
     const { fingerprint } = json.groups.find(({ count }: { count: number }) => count === 1)
     const redriven = await shop.run(['dead', 'redrive', '--group', fingerprint, '--json'])
     expect(redriven.json).toMatchObject({ matched: 1, redriven: 1 })
+  })
+})
+
+describe('a look', () => {
+  it.each([
+    ['--interval', '1s'],
+    ['--times', '3'],
+  ])('is one without --watch: %s is refused', async (flag, value) => {
+    const { code, stderr } = await (await createShopWithDead(0)).run(['status', flag, value])
+    expect({ code, stderr }).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(`${flag} needs --watch`),
+    })
   })
 })
 
