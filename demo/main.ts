@@ -14,6 +14,7 @@ import { openView } from './view.ts'
 
 /** What a shell reports for a program that SIGPIPE ended. */
 const ENDED_WITH_READER = 141
+const BAD_OPTIONS = 2
 /** As of the command line: what it needs is not there. */
 const CANNOT_WORK = 3
 
@@ -73,6 +74,14 @@ const endWithReader = (error: NodeJS.ErrnoException): void => {
   process.exit(ENDED_WITH_READER)
 }
 
+/** For people, and with --json for programs too, in the words of the command line. */
+const refuse = (text: string, code: string, message: string, exitCode: number): number => {
+  console.error(text)
+  // What cannot be read as options may still ask for this.
+  if (process.argv.includes('--json')) console.log(JSON.stringify({ error: { code, message, exitCode } }))
+  return exitCode
+}
+
 const main = async (): Promise<number> => {
   try {
     const options = parseOptions(process.argv.slice(2))
@@ -82,15 +91,12 @@ const main = async (): Promise<number> => {
     }
     return await run(options)
   } catch (error) {
-    if (error instanceof StoreError && error.code === ERROR_CODES.missingPeer) {
-      console.error(`${error.message} [${error.code}]`)
-      return CANNOT_WORK
-    }
+    if (error instanceof StoreError && error.code === ERROR_CODES.missingPeer)
+      return refuse(`${error.message} [${error.code}]`, error.code, error.message, CANNOT_WORK)
     if (!(error instanceof UsageError)) throw error
     // The command line runs this as a program of its own, and says how it was called.
     const called = process.env.POSTHASTE_DEMO_CALLED ?? 'npm run demo -- --help'
-    console.error(`${error.message}\nSee ${called}`)
-    return 2
+    return refuse(`${error.message}\nSee ${called}`, 'USAGE', error.message, BAD_OPTIONS)
   }
 }
 

@@ -1,17 +1,19 @@
 #!/usr/bin/env node
 /** The program `posthaste`: understands the arguments, runs one command, and ends with its exit code. */
 import { readFileSync } from 'node:fs'
+import { Answers } from './answer.ts'
 import { COMMANDS } from './commands/index.ts'
 import { EXIT } from './exit-codes.ts'
-import { describeFailure, failureText } from './failures.ts'
+import { describeFailure, failureText, Interrupted } from './failures.ts'
 import { commandHelp, overview } from './help.ts'
 import { checkOperands, findCommand, type Parsed, parse, unknownCommand } from './parse.ts'
 import { Session, type Streams } from './session.ts'
 import { painter, wantsColour } from './terminal.ts'
-import { jsonText } from './text.ts'
+import { cleanLines } from './text.ts'
 
 const { stdout, stderr } = process
-const streams: Streams = { stdout, stderr, environment: process.env }
+const answers = new Answers(stdout)
+const streams: Streams = { stdout, stderr, environment: process.env, answers }
 const paint = painter(wantsColour(stdout, process.env, process.argv.includes('--no-color')))
 
 /** The same file from the sources and from the package. */
@@ -33,8 +35,10 @@ const helpFor = (args: readonly string[]): string | null => {
   throw unknownCommand(words, COMMANDS)
 }
 
-const tell = (help: string, isJson: boolean): void =>
-  void stdout.write(isJson ? `${jsonText({ ok: true, text: help.trimEnd() })}\n` : help)
+const tell = (help: string, isJson: boolean): void => {
+  if (isJson) answers.give({ ok: true, text: help.trimEnd() })
+  else stdout.write(help)
+}
 
 const fail = (error: unknown, isJson: boolean): number => {
   const failure = describeFailure(error)
@@ -42,14 +46,18 @@ const fail = (error: unknown, isJson: boolean): number => {
   const colour = painter(wantsColour(stderr, process.env, process.argv.includes('--no-color')))
   stderr.write(`${colour('red', 'posthaste:')} ${isJson ? message : failureText(failure)}\n`)
   if (hint !== null) stderr.write(`${colour('dim', hint)}\n`)
-  if (isJson) stdout.write(`${jsonText({ ok: false, ...told, error: { code, message, exitCode } })}\n`)
+  if (isJson) answers.give({ ok: false, ...told, error: { code, message, exitCode } })
   return exitCode
 }
+
+/** The exit code of what was said; from then on nothing changes it, also while outboxes are closed. */
+let said: number | null = null
 
 const runCommand = async (parsed: Parsed): Promise<number> => {
   const session = new Session(parsed, streams)
   const interrupt = (signal: NodeJS.Signals): void => {
-    if (!session.interrupt(signal)) leave(EXIT.interrupted)
+    // Whoever asked for an answer gets one, also where the command could not give it.
+    if (!session.interrupt(signal)) leave(said ?? fail(new Interrupted('stopped'), session.isJson))
   }
   process.on('SIGINT', interrupt)
   process.on('SIGTERM', interrupt)
@@ -58,11 +66,12 @@ const runCommand = async (parsed: Parsed): Promise<number> => {
     checkOperands(parsed)
     const result = await parsed.command.run(session)
     exitCode = result.exitCode ?? EXIT.ok
-    if (session.isJson) stdout.write(`${jsonText({ ok: exitCode === EXIT.ok, ...result.json })}\n`)
+    if (session.isJson) answers.give({ ok: exitCode === EXIT.ok, ...result.json })
   } catch (error) {
     exitCode = fail(error, session.isJson)
   }
-  // What was said is said; an outbox that cannot be closed must not change the answer.
+  said = exitCode
+  // An outbox that cannot be closed must not change the answer.
   await session.close().catch(() => undefined)
   return exitCode
 }
@@ -97,6 +106,25 @@ const readerLeft = (error: NodeJS.ErrnoException): void => {
   throw error
 }
 
+let isCrashing = false
+
+/**
+ * An error that nobody caught, of a listener for example: a crash, which rows survive as any other. What its code means
+ * elsewhere is not meant here, because a supervisor starts a process that crashed again.
+ */
+const crash = (error: unknown): void => {
+  // Who listens to these decides about them, as without this program.
+  if (process.listenerCount('uncaughtException') > 1) return
+  if (isCrashing) process.exit(EXIT.failed)
+  isCrashing = true
+  const { message, stack } = error instanceof Error ? error : new Error(String(error))
+  // Where it comes from is for people.
+  for (const line of cleanLines(stack ?? message)) stderr.write(`${line}\n`)
+  const failure = new Error(`an error that nobody caught: ${message}`)
+  leave(said ?? fail(failure, process.argv.includes('--json')))
+}
+
+process.on('uncaughtException', crash)
 stdout.on('error', readerLeft)
 stderr.on('error', readerLeft)
 leave(await main(process.argv.slice(2)))

@@ -3,6 +3,7 @@ import { hostname, userInfo } from 'node:os'
 import { type LoadedConfig, type LoadedOutbox, type LoadOptions, loadConfig } from '../config/load-config.ts'
 import type { Said } from '../config/settings.ts'
 import type { Act } from '../core/bulk.ts'
+import type { Answers } from './answer.ts'
 import { type Parsed, UsageError, type Values } from './parse.ts'
 import { type Column, type Paint, Progress, painter, tableLines, wantsColour } from './terminal.ts'
 
@@ -10,6 +11,7 @@ export interface Streams {
   readonly stdout: NodeJS.WriteStream
   readonly stderr: NodeJS.WriteStream
   readonly environment: Readonly<Record<string, string | undefined>>
+  readonly answers: Answers
 }
 
 export class Session {
@@ -117,6 +119,9 @@ export class Session {
     for (const flag of ['schema', 'prefix', 'table', 'period'])
       if (this.text(flag) !== undefined && this.text('url') === undefined)
         this.refuse(`--${flag} needs --url: a configuration says itself where its tables are`)
+    const isPostgres = /^postgres/i.test(this.text('url') ?? '')
+    if (this.text('schema') !== undefined && !isPostgres)
+      this.refuse('--schema is for PostgreSQL; elsewhere --prefix says how the names of the tables begin')
     const given = {
       configFile: this.text('config'),
       outbox: this.text('outbox'),
@@ -130,12 +135,7 @@ export class Session {
     }
     const table = this.text('table')
     // PostgreSQL keeps the tables in a schema of that name, the others begin their names with it.
-    const byTable =
-      table === undefined
-        ? {}
-        : /^postgres/.test(given.url ?? '')
-          ? { schema: table }
-          : { prefix: `${table}_` }
+    const byTable = table === undefined ? {} : isPostgres ? { schema: table } : { prefix: `${table}_` }
     return Object.fromEntries(
       Object.entries({ ...given, ...byTable }).filter(([, value]) => value !== undefined),
     ) as LoadOptions

@@ -1,5 +1,5 @@
 /** Settings from outside become options of an outbox; what its code said is remembered for `posthaste config`. */
-import { ERROR_CODES, OutboxError } from '../core/errors.ts'
+import { ERROR_CODES, type OutboxError } from '../core/errors.ts'
 import type { OutboxHost, SettingsFromOutside } from '../core/host.ts'
 import { EXPONENTIAL_DEFAULTS, exponential } from '../core/policy/retry.ts'
 import { ConfigError } from './errors.ts'
@@ -38,27 +38,6 @@ export const settingsFrom = (said: readonly Said[]): SettingsFromOutside => {
   } as SettingsFromOutside
 }
 
-const parentOf = (key: string | undefined): string | undefined => key?.slice(0, key.lastIndexOf('.'))
-
-const requireDestinations = (host: OutboxHost, said: readonly Said[], name: string): void => {
-  const declared = host.declared().map((destination) => destination.name)
-  for (const { destination, origin, setting, key: written } of said) {
-    const named = destination === null ? [] : [destination]
-    const served =
-      setting.name === 'serve' ? (said.find((one) => one.setting === setting)?.value as string[]) : []
-    for (const one of [...named, ...served]) {
-      if (declared.includes(one)) continue
-      const there = declared.length === 0 ? 'it declares none' : `there are: ${declared.join(', ')}`
-      const text = `outbox "${name}" has no destination "${one}"; ${there}`
-      // A name that somebody typed just now is not there; in a file it is a configuration that cannot work.
-      if (origin.where === '--destinations')
-        throw new OutboxError(ERROR_CODES.unknownDestination, text, { destination: one })
-      const key = destination === null ? (written ?? 'serve') : (parentOf(written) ?? `destinations.${one}`)
-      throw new ConfigError(`${key}: ${text} (${origin.where})`, { key, value: one })
-    }
-  }
-}
-
 /** A refusal of the core in the words of whoever said the value. */
 const blame = (error: unknown, said: readonly Said[]): unknown => {
   // By its code: the outbox may come from the other build of this package.
@@ -78,13 +57,7 @@ const blame = (error: unknown, said: readonly Said[]): unknown => {
   })
 }
 
-export const applySettings = (
-  name: string,
-  host: OutboxHost,
-  said: readonly Said[],
-  extra: SettingsFromOutside,
-): void => {
-  requireDestinations(host, said, name)
+export const applySettings = (host: OutboxHost, said: readonly Said[], extra: SettingsFromOutside): void => {
   try {
     host.configure({ ...extra, ...settingsFrom(said) })
   } catch (error) {

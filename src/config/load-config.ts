@@ -8,6 +8,7 @@ import { applySettings, type ResolvedSetting, resolvedSettings } from './apply.t
 import type { OutboxMaker } from './define-config.ts'
 import { ConfigError, refuseValue } from './errors.ts'
 import { findConfigFile, loadModule, readConfigFile } from './files.ts'
+import { type Addressed, requireNamed, saidOf } from './named-destinations.ts'
 import { camelKeys, isEnabled, isSection, type Section, translateOutbox } from './seed-keys.ts'
 import {
   lastWords,
@@ -221,16 +222,23 @@ const definedOf = ({ schema, prefix, layout, period }: StorePlace): StorePlace =
     Object.entries({ schema, prefix, layout, period }).filter(([, value]) => value !== undefined),
   )
 
-const loadOutbox = async (
+/** Made, and not settled yet: what is said for all outboxes can be judged only when all of them are known. */
+interface Made extends Addressed {
+  readonly outbox: Outbox<unknown>
+  readonly host: OutboxHost
+  readonly url: Address
+}
+
+const makeLoaded = async (
   entry: Entry,
   around: Surroundings,
   common: readonly Said[],
   onTop: readonly (readonly Said[])[],
-): Promise<LoadedOutbox> => {
+): Promise<Made> => {
   const { name, section } = entry
   if (!NAME.test(name))
     refuseValue('the name of an outbox', name, '1 to 64 letters, digits, - or _', around.where)
-  const [outbox, address] = await makeOutbox(entry, around)
+  const [outbox, url] = await makeOutbox(entry, around)
   const host = hostOf(outbox)
   if (host === null)
     throw new ConfigError(`outboxes.${name} did not make an outbox: return what createOutbox returns`)
@@ -243,15 +251,21 @@ const loadOutbox = async (
     around.where,
   )
   const said = lastWords([common, own, ...onTop]).filter(({ setting }) => setting.scope !== 'worker')
-  const under = around.options.under?.(host.given, { name, worker: around.worker }) ?? {}
-  const configure = (extra: SettingsFromOutside): void =>
-    applySettings(name, host, said, { ...under, ...extra })
+  const declared = host.declared().map((destination) => destination.name)
+  return { name, outbox: outbox as Outbox<unknown>, host, url, declared, said, own }
+}
+
+const settle = (made: Made, { options, worker }: Surroundings): LoadedOutbox => {
+  const { name, outbox, host, url } = made
+  const said = saidOf(made)
+  const under = options.under?.(host.given, { name, worker }) ?? {}
+  const configure = (extra: SettingsFromOutside): void => applySettings(host, said, { ...under, ...extra })
   configure({})
   return {
     name,
-    outbox: outbox as Outbox<unknown>,
+    outbox,
     host,
-    url: address,
+    url,
     settings: resolvedSettings(host, said),
     get processors() {
       return host.served().map((destination) => `outbox-processor-${name}-to-${destination.name}`)
@@ -349,12 +363,13 @@ export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfi
     throw new ConfigError(`outboxes is empty; name at least one (${where})`, { key: 'outboxes' })
   const worker = checkBounds(workerSettings)
   const around = { folder: file === null ? start : dirname(file), start, where, options, environment, worker }
-  const outboxes: LoadedOutbox[] = []
-  for (const entry of entries) outboxes.push(await loadOutbox(entry, around, common, onTop))
+  const made: Made[] = []
+  for (const entry of entries) made.push(await makeLoaded(entry, around, common, onTop))
+  requireNamed(made)
   return {
     file,
     enabled,
-    outboxes,
+    outboxes: made.map((one) => settle(one, around)),
     worker,
     workerSettings,
     events: eventsOf(root.events, where),

@@ -27,6 +27,9 @@ export const settledAddress = (url: string, folder: string): string => {
   return `${url.slice(0, url.indexOf(':'))}:${resolve(folder, path)}`
 }
 
+/** Their tables lie in the one database that the address names. */
+const SCHEMES_WITHOUT_SCHEMA = ['mysql', 'mariadb', 'sqlite', 'file']
+
 const said = (place: StorePlace): StorePlace =>
   Object.fromEntries(Object.entries(place).filter(([, value]) => value !== undefined))
 
@@ -40,6 +43,10 @@ export const storeAt = async (
   const heard = onStatement === undefined ? {} : { onStatement }
   const scheme = /^([a-z0-9]+):/i.exec(url)?.[1]?.toLowerCase()
   const { schema, ...others } = said(place)
+  if (schema !== undefined && scheme !== undefined && SCHEMES_WITHOUT_SCHEMA.includes(scheme))
+    throw new ConfigError(`schema is for PostgreSQL alone, which ${what} does not name; use prefix`, {
+      key: 'schema',
+    })
   switch (scheme) {
     case 'postgres':
     case 'postgresql': {

@@ -7,6 +7,7 @@
 import { type Backfilled, type BackfillOptions, backfill, checkBackfill } from './backfill.ts'
 import { type Act, BULK_NAMES, type BulkAct, inSteps } from './bulk.ts'
 import { checkBoolean, optionalText, refuse, requireText } from './check-options.ts'
+import { findRegistered } from './destinations.ts'
 import { ERROR_CODES, InvalidOptionError, OutboxError } from './errors.ts'
 import { reconcileAll } from './flow/maintainers/reconciler.ts'
 import { type EventRecord, JSON_CONTENT_TYPE } from './model/event.ts'
@@ -157,6 +158,7 @@ export const createOperator = (parts: OperatorParts): Operator => {
     const by = actOf(act)
     requireText('destination', name)
     await ready()
+    await findRegistered(store.registry, name)
     await store.registry.configure(name, change, by)
     await changed()
   }

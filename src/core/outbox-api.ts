@@ -47,7 +47,7 @@ export interface Outbox<Tx, E = unknown, Names extends string = string>
 
   /** Opens the store, declares the destinations and delivers from now on. */
   start(): Promise<void>
-  /** Stops delivering: drains for a bounded time, releases the rest. Can be started again. */
+  /** Stops delivering: drains for a bounded time, releases the rest, ends a `processOnce` under way. Can be started again. */
   stop(options?: { readonly drainMs?: number }): Promise<{ readonly clean: boolean }>
   /** Stops, waits for transactions under way as long as `drainMs` allows, and gives everything back. Also `await using`. */
   close(): Promise<void>

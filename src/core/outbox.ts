@@ -258,6 +258,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       ...engines.map((engine) => engine.stop(drainMs)),
       this.#pullers.stop(drainMs, null),
     ])
+    this.#rounds.stopped()
     this.#stopped = this.#engine ?? this.#stopped
     this.#engine = null
     return { clean: ended.every(({ clean }) => clean) }

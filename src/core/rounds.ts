@@ -1,6 +1,6 @@
 /**
  * Delivering when asked: `processOnce` is one round, `flush` as many as it takes. A started process uses its
- * engine; otherwise each round has one of its own, which gives its lanes back at the end.
+ * engine; otherwise each round has one of its own, which gives its lanes back at the end. `stop` ends a round that is under way.
  */
 import type { Engine } from './flow/engine.ts'
 import { LeaseWatch } from './flow/lease-watch.ts'
@@ -28,6 +28,14 @@ interface Round {
   readonly oldest: number
 }
 
+/** What a round says that was stopped before it had an engine. */
+const NOTHING: Round = {
+  processed: { claimed: 0, done: 0, retried: 0, dead: 0, idle: false },
+  partlySeen: new Set(),
+  isComplete: false,
+  oldest: Number.POSITIVE_INFINITY,
+}
+
 /** Between two rounds of a flush in which nothing could be sent. */
 const FLUSH_PAUSE_MS = 50
 /**
@@ -42,6 +50,8 @@ export class Rounds {
   /** Outlives the engines of the rounds, none of which lasts long enough to see a lease through. */
   readonly #watch = new LeaseWatch()
   #last: Promise<unknown> = Promise.resolve()
+  /** Ends the round that is under way. */
+  #end: () => void = () => undefined
 
   constructor(parts: RoundsParts) {
     this.#parts = parts
@@ -50,6 +60,11 @@ export class Rounds {
   /** Those of rounds that run now in a process that was not started. */
   get engines(): readonly Engine[] {
     return [...this.#engines]
+  }
+
+  /** Every engine has stopped: the round that is under way ends, whatever a listener still does. */
+  stopped(): void {
+    this.#end()
   }
 
   async processOnce(): Promise<ProcessedOnce> {
@@ -88,7 +103,15 @@ export class Rounds {
 
   async #roundNow(): Promise<Round> {
     const { ready, running, create, drainMs } = this.#parts
+    let isStopped = false
+    const stopped = new Promise<void>((resolve) => {
+      this.#end = () => {
+        isStopped = true
+        resolve()
+      }
+    })
     await ready()
+    if (isStopped) return NOTHING
     const started = running()
     const engine = started ?? create(this.#watch)
     const before = { ...engine.tally }
@@ -103,7 +126,7 @@ export class Rounds {
       if (started === null) await engine.startOnce()
       // Before and after, because lanes can come or go while the database answers.
       look()
-      isComplete = await engine.runOnce()
+      isComplete = await Promise.race([engine.runOnce(), stopped.then(() => false)])
       look()
       waiting = engine.hasWaiting()
     } finally {
@@ -117,31 +140,31 @@ export class Rounds {
       done: tally.done - before.done,
       retried: tally.retried - before.retried,
       dead: tally.dead - before.dead,
-      idle: claimed === 0 && !waiting,
+      idle: claimed === 0 && !waiting && !isStopped,
     }
     return { processed, partlySeen, isComplete, oldest: engine.takeOldestEnded() }
   }
 
   async #isDueAtAny(destinations: ReadonlySet<string>): Promise<boolean> {
-    for (const destination of destinations) if (await this.#isDueAt(destination)) return true
+    for (const destination of destinations) if (await isDueAt(this.#parts.store, destination)) return true
     return false
   }
+}
 
-  /** In any lane. What is not routed yet may be for this destination too. */
-  async #isDueAt(destination: string): Promise<boolean> {
-    const { fresh, due, unrouted, activatable } = await this.#parts.store.queue.read({
-      destination,
-      lanes: null,
-      after: 0n,
-      limit: 1,
-      dueLimit: 1,
-      maxBytes: 1,
-      skipRecentMs: 0,
-      windowMs: 0,
-      sweep: false,
-      sweepFrom: 0n,
-      sweepLimit: 0,
-    })
-    return fresh.length > 0 || due.length > 0 || unrouted || activatable
-  }
+/** In any lane. What is not routed yet may be for this destination too. */
+export const isDueAt = async (store: Store, destination: string): Promise<boolean> => {
+  const { fresh, due, unrouted, activatable } = await store.queue.read({
+    destination,
+    lanes: null,
+    after: 0n,
+    limit: 1,
+    dueLimit: 1,
+    maxBytes: 1,
+    skipRecentMs: 0,
+    windowMs: 0,
+    sweep: false,
+    sweepFrom: 0n,
+    sweepLimit: 0,
+  })
+  return fresh.length > 0 || due.length > 0 || unrouted || activatable
 }

@@ -296,6 +296,7 @@ describe('a wrong configuration', () => {
     [{ outboxes: { shop: {} } }, 'outboxes.shop has neither outbox, module nor url'],
     [{ outboxes: { shop: { url: 'oracle://x' } } }, 'posthaste.config.json) must begin with postgres://'],
     [{ outboxes: { shop: { url: 'ada:secret@h' } } }, 'outboxes.shop.url ('],
+    [{ outboxes: { shop: { url: 'sqlite:a.db', schema: 'x' } } }, 'schema is for PostgreSQL alone'],
     [{ outboxes: { shop: { url: 'mysql://ada:s3/cret@h:1/x' } } }, 'posthaste.config.json) cannot be parsed'],
     [{ outboxes: { shop: { url: 'postgres://ada@h:port/x' } } }, 'posthaste.config.json) cannot be parsed'],
     [

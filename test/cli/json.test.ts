@@ -4,7 +4,7 @@ import { COMMANDS } from '../../src/cli/commands/index.ts'
 import { EXIT } from '../../src/cli/exit-codes.ts'
 import { describeFailure } from '../../src/cli/failures.ts'
 import { parse } from '../../src/cli/parse.ts'
-import { createShop, createShopWithDead, type Ended } from './cli.ts'
+import { createShop, createShopWithDead, type Ended, SHOP } from './cli.ts'
 
 interface Ids {
   readonly good: string
@@ -87,6 +87,50 @@ describe('every command', { timeout: 240_000 }, () => {
         expect(describeFailure(error)).toMatchObject({ exitCode: EXIT.usage, code: 'USAGE' })
       }
     }
+  })
+})
+
+describe('code of the user', { timeout: 120_000 }, () => {
+  /** What the listener of `audit` does. */
+  const runAudit = async (does: string, ...more: readonly string[]): Promise<Ended> => {
+    const shop = await createShop()
+    shop.write('shop.mjs', SHOP.replace("'*', () => {}", `'*', async () => { ${does} }`))
+    await shop.publish(1)
+    return await shop.run(['worker', '--once', '--log-level', 'silent', '--json', ...more])
+  }
+
+  it.each([
+    "process.stdout.write('half a line')",
+    "process.stdout.write(new TextEncoder().encode('half a line'))",
+  ])('that writes half a line leaves the answer one of its own: %s', async (does) => {
+    const { json, stdout } = await runAudit(does)
+    expect(stdout).toMatch(/^half a line\n\{/)
+    expect(json).toMatchObject({ ok: true, done: 2 })
+  })
+
+  it.each([
+    ['a rejection', "void Promise.reject(new Error('postgres://ada:secret@h/db is stray'))"],
+    ['an exception', "setImmediate(() => { throw new Error('postgres://ada:secret@h/db is stray') })"],
+  ])('that lets %s go stray crashes the process, which answers', async (_, does) => {
+    const { code, json, stdout, stderr } = await runAudit(`${does}; await new Promise(() => {})`)
+    expect({ code, json }).toEqual({
+      code: EXIT.failed,
+      json: {
+        ok: false,
+        error: {
+          code: 'UNEXPECTED',
+          message: 'an error that nobody caught: postgres://ada:***@h/db is stray',
+          exitCode: EXIT.failed,
+        },
+      },
+    })
+    expect(stderr).toMatch(/^ {4}at .*shop\.mjs/m)
+    expect(stdout + stderr).not.toContain('secret')
+  })
+
+  it('that catches stray errors itself goes on', async () => {
+    const does = `process.once('uncaughtException', () => {}); setImmediate(() => { throw new Error('stray') }); await new Promise(setImmediate)`
+    expect(await runAudit(does)).toMatchObject({ code: EXIT.ok, json: { ok: true, done: 2 } })
   })
 })
 

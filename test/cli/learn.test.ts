@@ -46,6 +46,15 @@ export default { outboxes: { shop: outbox }, events: { placed, paid } }`,
     const { code, stderr } = await createFolder().run(['demo', '--events', '10'])
     expect(code).toBe(2)
     expect(stderr).toContain('See posthaste help demo')
+    const { json } = await createFolder().run(['demo', '--events', '10', '--json'])
+    expect(json).toEqual({
+      ok: false,
+      error: {
+        code: 'USAGE',
+        message: '--events must be a whole number from 300 to 200000, not "10"',
+        exitCode: 2,
+      },
+    })
   })
 
   it('shows a shop that breaks and loses nothing', async () => {

@@ -20,6 +20,8 @@ describe('the database that is meant', () => {
     [['--prefix', 'other_'], 2, '--prefix needs --url'],
     [['--schema', 'other'], 2, '--schema needs --url'],
     [['--table', 'other'], 2, '--table needs --url'],
+    [['--url', 'sqlite:shop.db', '--schema', 'other'], 2, '--schema is for PostgreSQL'],
+    [['--url', 'mysql://h/shop', '--schema', 'other'], 2, '--schema is for PostgreSQL'],
   ])('is not guessed: %j is refused', async (place, code, message) => {
     const shop = await createShopWithDead(1)
     const ended = await shop.run(['dead', 'discard', '--all', '--reason', 'x', ...place])
@@ -85,6 +87,19 @@ INSERT INTO outbox_deliveries (${columns.map(({ name }) => name).join()}) SELECT
   })
 })
 
+describe('a look', () => {
+  it.each([
+    ['--interval', '1s'],
+    ['--times', '3'],
+  ])('is one without --watch: %s is refused', async (flag, value) => {
+    const { code, stderr } = await (await createShopWithDead(0)).run(['status', flag, value])
+    expect({ code, stderr }).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(`${flag} needs --watch`),
+    })
+  })
+})
+
 describe('a page', () => {
   it('of several outboxes goes on in the one that its cursor is of', async () => {
     const shop = await createShopWithDead(1)
@@ -132,7 +147,9 @@ describe('Ctrl-C', () => {
     }
     while ((await added()) === 0);
     child.kill('SIGINT')
-    const { code, json } = await ended
-    expect({ code, complete: json.complete }).toEqual({ code: 130, complete: false })
+    expect(await ended).toMatchObject({
+      code: 130,
+      json: { ok: false, complete: false, error: { code: 'INTERRUPTED', exitCode: 130 } },
+    })
   })
 })

@@ -229,7 +229,9 @@ describe('the commands', { timeout: 240_000 }, () => {
     expect(one.code).toBe(1)
     expect(one.stdout).toMatch(/^failed: it waits, and spent no attempt\n {2}event .*, to mailer\n/)
     expect(one.stdout).toContain('it cannot be reached')
-    expect((await shop.run(['consume-one', '--json'])).json).toMatchObject({ idle: false, claimed: 0 })
+    const { json } = await shop.run(['consume-one', '--json'])
+    expect(json).toMatchObject({ idle: false, claimed: 0 })
+    expect(json.lastError).toContain('it cannot be reached')
   })
 
   it('say who left a lane behind, and when it is taken', async () => {
@@ -308,6 +310,9 @@ describe('the commands', { timeout: 240_000 }, () => {
       expect(listed).toMatchObject({ code: 5, stdout: '' })
       expect(listed.stderr).toContain('there is no destination "nosuch"')
     }
+    const tailed = await shop.run(['events', 'tail', '--destination', 'nosuch', '--limit', '1'])
+    expect(tailed).toMatchObject({ code: 5, stdout: '' })
+    expect(tailed.stderr).toContain('there is no destination "nosuch"')
   })
 
   it('explain the run that took the place of the one that is named', async () => {

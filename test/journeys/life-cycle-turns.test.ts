@@ -116,6 +116,44 @@ describe('starting and stopping', () => {
     await outbox.close()
   })
 
+  it('stop() ends a round whose listener never ends, and the round says what was done before', async () => {
+    const outbox = create()
+    const begun = deferred()
+    outbox.on<number>('tick', async ({ payload }) => {
+      if (payload === 1) return
+      begun.resolve()
+      await new Promise(() => undefined)
+    })
+    await publish(outbox, 1, 2)
+    const round = outbox.processOnce()
+    await begun.promise
+    expect(await outbox.stop({ drainMs: 20 })).toEqual({ clean: false })
+    expect(await round).toEqual({ claimed: 1, done: 1, retried: 0, dead: 0, idle: false })
+    await outbox.close()
+  })
+
+  it('stop() while the store is opened ends the round that waits for it, before anything is sent', async () => {
+    const store = memoryStore()
+    const [asked, answered] = [deferred(), deferred()]
+    const open: typeof store.open = async (context) => {
+      asked.resolve()
+      await answered.promise
+      await store.open(context)
+    }
+    const outbox = createOutbox({ store: { ...store, open } })
+    let heard = 0
+    outbox.on('tick', () => {
+      heard += 1
+    })
+    const round = outbox.processOnce()
+    await asked.promise
+    await outbox.stop()
+    answered.resolve()
+    expect(await round).toMatchObject({ claimed: 0, idle: false })
+    expect(heard).toBe(0)
+    await outbox.close()
+  })
+
   it('close() ends once however often it is called, and closes publishers once', async () => {
     let closed = 0
     const to = {

@@ -40,6 +40,27 @@ describe.each(KINDS)('an operator on %s', (kind) => {
     await expect(inspect.list({ limit: 0.5 })).rejects.toMatchObject(refused)
   })
 
+  it('is told by every act on a destination that nobody has registered it yet', async () => {
+    await using world = new World(kind)
+    const to = recordingDestination()
+    const { operator } = world.outbox({ destinations: { mailer: { to, events: ['*'] } } })
+    const refused = {
+      code: 'POSTHASTE_NOT_FOUND',
+      message:
+        'there is no destination "mailer"; registered are: none. A process that declares it registers it when it starts',
+      detail: { destination: 'mailer' },
+    }
+    for (const refusedAct of [
+      () => operator.pause('mailer'),
+      () => operator.resume('mailer'),
+      () => operator.setRate('mailer', 5),
+      () => operator.tune('mailer', { concurrency: 2 }),
+      () => operator.backfill('mailer', { since: new Date(0) }),
+      () => operator.retire('mailer'),
+    ])
+      await expect(refusedAct()).rejects.toMatchObject(refused)
+  })
+
   it('replays what is done, as a new run beside it', async () => {
     await using world = new World(kind)
     const broker = recordingDestination()

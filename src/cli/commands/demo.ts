@@ -3,9 +3,16 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Command } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
+import { Interrupted } from '../failures.ts'
 
 /** Beside this program in the package. */
 const PROGRAM = fileURLToPath(new URL('./demo.mjs', import.meta.url))
+
+/** Its last line: figures, or why there are none. */
+const answerIn = (output: string): Readonly<Record<string, unknown>> | null => {
+  const last = output.trimEnd().split('\n').at(-1) ?? ''
+  return last.startsWith('{') ? (JSON.parse(last) as Readonly<Record<string, unknown>>) : null
+}
 
 export const demo: Command = {
   name: 'demo',
@@ -45,9 +52,12 @@ export const demo: Command = {
       child.once('close', (exitCode) => resolve(exitCode ?? EXIT.failed))
       child.once('error', () => resolve(EXIT.failed))
     })
-    if (!session.isJson) return { exitCode: code, json: {} }
-    const last = Buffer.concat(chunks).toString('utf8').trimEnd().split('\n').at(-1) ?? '{}'
-    const figures = last.startsWith('{') ? (JSON.parse(last) as Readonly<Record<string, unknown>>) : {}
-    return { exitCode: code, json: figures }
+    const told = answerIn(Buffer.concat(chunks).toString('utf8'))
+    const isOver = session.isJson ? told !== null : code === EXIT.ok
+    // A terminal sends Ctrl-C to the shop as well, which may end before we hear of it.
+    if (!isOver && (session.signal.aborted || code === EXIT.interrupted))
+      throw new Interrupted('stopped: nothing was counted')
+    if (session.isJson && told === null) throw new Error(`the demo ended with ${code}, without an answer`)
+    return { exitCode: code, json: told ?? {} }
   },
 }

@@ -2,6 +2,7 @@ import { parseDuration } from '../../config/duration.ts'
 import { paceOf } from '../bulk.ts'
 import type { Command } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
+import { Interrupted } from '../failures.ts'
 import { ACT_FLAGS, durationFlag, outboxesWith } from '../filters.ts'
 import type { Session } from '../session.ts'
 import { clean, count, deliveriesText } from '../text.ts'
@@ -185,10 +186,12 @@ export const backfill: Command = {
       )
       .finally(() => progress.end())
     for (const warning of result.warnings) session.note(clean(warning))
-    session.say(`${deliveriesText(result.added)} added; ${count(result.scanned, 'event')} looked at`)
-    if (!result.complete) session.say('not complete: run it again to go on')
     const isEnough = result.complete || (limit !== null && result.added >= limit)
-    const exitCode = isEnough ? EXIT.ok : signal.aborted ? EXIT.interrupted : EXIT.failed
-    return { exitCode, json: { destination, ...result } }
+    const said = `${deliveriesText(result.added)} added; ${count(result.scanned, 'event')} looked at`
+    const json = { destination, ...result }
+    if (!isEnough && signal.aborted) throw new Interrupted(`stopped: ${said}; run it again to go on`, json)
+    session.say(said)
+    if (!result.complete) session.say('not complete: run it again to go on')
+    return { exitCode: isEnough ? EXIT.ok : EXIT.failed, json }
   },
 }

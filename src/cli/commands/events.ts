@@ -152,6 +152,8 @@ export const eventsTail: Command = {
     const everyMs = Math.max(50, durationFlag(session, 'interval') ?? 1_000)
     const limit = session.whole('limit', Number.MAX_SAFE_INTEGER, [1, 1_000_000])
     const outboxes = await session.outboxes()
+    // Who waits for what can never come would wait for ever.
+    await requireDestination(session)
     const seen = outboxes.map(() => new Map<string, string>())
     const begun = new Set<object>()
     const { signal } = session

@@ -261,6 +261,9 @@ export const status: Command = {
     const everyMs = Math.max(100, durationFlag(session, 'interval') ?? 2_000)
     const times = session.whole('times', Number.MAX_SAFE_INTEGER, [1, 1_000_000])
     if (session.isOn('watch')) return await watch(session, everyMs, times)
+    for (const flag of ['interval', 'times'])
+      if (session.text(flag) !== undefined)
+        session.refuse(`--${flag} needs --watch; without it there is one look`)
     const outboxes = await session.outboxes()
     const all: object[] = []
     let exitCode: number = EXIT.ok

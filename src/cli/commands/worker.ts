@@ -8,6 +8,7 @@ import { SILENT_LOGGER } from '../../core/runtime/logger.ts'
 import type { Logger, WorkerView } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
+import { Interrupted } from '../failures.ts'
 import { listenText } from '../overview.ts'
 import type { Session } from '../session.ts'
 import { timeText } from '../show.ts'
@@ -19,6 +20,7 @@ import {
   deliverAndLook,
   deliverOnce,
   findLeft,
+  hasStoppedShort,
   hearing,
   type Left,
   meantBy,
@@ -150,6 +152,7 @@ const supervise = async (session: Session, config: LoadedConfig, logger: Logger)
   const { workers, healthPort, healthHost } = config.worker
   const drainMs = Math.max(...config.outboxes.map(({ host }) => host.options.drainMs))
   const { signal } = session
+  session.streams.answers.isShared = true
   const exitCode = await new Supervisor({
     workers,
     args: childArgs(session),
@@ -261,15 +264,27 @@ export const worker: Command = {
         `${pass.done} done, ${pass.dead} dead, ${count(pass.retried, 'failed attempt')} followed by another`,
       )
       for (const one of unreachable) session.say(unreachableText(one))
-      if (signal.aborted) return { exitCode: EXIT.interrupted, json: { ...pass, unreachable } }
       // With a limit something is left on purpose.
-      const left = limit !== null && pass.claimed >= limit ? null : await findLeft(config.outboxes, meant)
+      const isFull = limit !== null && pass.claimed >= limit
+      if (!isFull) await requireWhole(session, config, meant, { ...pass, unreachable })
+      const left = isFull ? null : await findLeft(config.outboxes, meant)
       return { json: { ...pass, unreachable, ...sayLeft(session, left) } }
     }
     return config.worker.workers > 1
       ? await supervise(session, config, logger)
       : await work(session, config, logger, metrics)
   },
+}
+
+/** A pass that a signal stopped is a pass like any other, if nothing was left for another one. */
+const requireWhole = async (
+  { signal }: Session,
+  { outboxes }: LoadedConfig,
+  meant: ReturnType<typeof meantBy>,
+  told: Readonly<Record<string, unknown>>,
+): Promise<void> => {
+  if (signal.aborted && (await hasStoppedShort(outboxes, meant)))
+    throw new Interrupted('stopped: what was not delivered waits; run it again to go on', told)
 }
 
 const sayLeft = (session: Session, left: Left | null): Readonly<Record<string, unknown>> => {
@@ -295,8 +310,8 @@ const ownerText = (owner: WorkerView): string => {
 interface Tried {
   readonly eventId: string
   readonly destination: string
-  /** Null when it was delivered. */
-  readonly error: string | null
+  /** Null when it was delivered. Not `error`, which says why a command could not do what it is for. */
+  readonly lastError: string | null
 }
 
 /** The text of the error is in the database, unless it says nothing about the event. */
@@ -313,18 +328,18 @@ const tryOne = async (
   const one = last?.deliveries[0]
   if (last === undefined || one === undefined) return { pass, tried: null }
   const named = { eventId: one.eventId, destination: last.destination }
-  if (one.verdict === 'done') return { pass, tried: { ...named, error: null } }
+  if (one.verdict === 'done') return { pass, tried: { ...named, lastError: null } }
   if (one.verdict === 'outage')
     return {
       pass,
-      tried: { ...named, error: `it cannot be reached${one.code === null ? '' : ` (${one.code})`}` },
+      tried: { ...named, lastError: `it cannot be reached${one.code === null ? '' : ` (${one.code})`}` },
     }
   for (const { outbox } of outboxes) {
     const detail = await outbox.inspect.event(one.eventId)
-    const error = detail?.deliveries.find(({ id }) => id === one.id)?.lastError
-    if (error != null) return { pass, tried: { ...named, error } }
+    const lastError = detail?.deliveries.find(({ id }) => id === one.id)?.lastError
+    if (lastError != null) return { pass, tried: { ...named, lastError } }
   }
-  return { pass, tried: { ...named, error: one.code ?? 'no reason was written down' } }
+  return { pass, tried: { ...named, lastError: one.code ?? 'no reason was written down' } }
 }
 
 const becameText = (pass: Pass, idle: boolean): string => {
@@ -353,10 +368,12 @@ export const consumeOne: Command = {
     const { pass, tried } = await tryOne(config, signal)
     // An outage claims nothing, and yet something is due.
     const idle = pass.claimed === 0 && tried === null
+    if (idle) await requireWhole(session, config, meant, { idle: false, ...pass })
     session.say(becameText(pass, idle))
-    const left = sayLeft(session, idle && !signal.aborted ? await findLeft(config.outboxes, meant) : null)
+    const left = sayLeft(session, idle ? await findLeft(config.outboxes, meant) : null)
     if (tried !== null) session.say(`  event ${tried.eventId}, to ${clean(tried.destination)}`)
-    if (tried !== null && tried.error !== null) session.say(`  ${session.paint('red', clean(tried.error))}`)
+    if (tried !== null && tried.lastError !== null)
+      session.say(`  ${session.paint('red', clean(tried.lastError))}`)
     return {
       exitCode: idle || pass.done > 0 ? EXIT.ok : EXIT.failed,
       json: { idle, ...pass, ...tried, ...left },

@@ -3,6 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import { isAlive } from '../../core/inspection.ts'
 import { type DeliveryStatus, UNROUTED } from '../../core/model/delivery.ts'
+import { isDueAt } from '../../core/rounds.ts'
 import type { AttemptMessage } from '../../core/runtime/channels.ts'
 import type { WorkerView } from '../../core/spi/index.ts'
 import { waitingOf } from '../overview.ts'
@@ -57,14 +58,27 @@ export const deliverAndLook = async (
   return { pass, unreachable }
 }
 
-/** Delivers until nothing is due, nothing can be sent, or `limit` deliveries were attempted. */
+/** As a worker that is stopped: what runs may end for `drainMs`, the rest is given back. */
+const stoppedBy = async <T>(
+  signal: AbortSignal,
+  { outbox }: LoadedOutbox,
+  run: () => Promise<T>,
+): Promise<T> => {
+  // What it says does not matter: whatever is left is asked of the database.
+  const stop = (): void => void outbox.stop().catch(() => undefined)
+  signal.addEventListener('abort', stop)
+  return await run().finally(() => signal.removeEventListener('abort', stop))
+}
+
+/** Delivers until nothing is due, nothing can be sent, `limit` deliveries were attempted, or the signal is given. */
 export const deliverOnce = async (
   outboxes: readonly LoadedOutbox[],
   limit: number | null,
   signal: AbortSignal,
 ): Promise<Pass> => {
   const sum: Pass = { claimed: 0, done: 0, retried: 0, dead: 0 }
-  for (const { outbox, host, configure } of outboxes) {
+  for (const loaded of outboxes) {
+    const { outbox, host, configure } = loaded
     // With a bound one destination at a time, and never more in memory than may be sent.
     const turns = limit === null ? [null] : host.served().map(({ name }) => name)
     for (const turn of turns) {
@@ -76,7 +90,7 @@ export const deliverOnce = async (
           const [batch, queue] = [Math.min(left, pollBatchSize), Math.min(left, coldQueueCapacity)]
           configure({ serve: [turn], pollBatchSize: batch, coldQueueCapacity: queue })
         }
-        const { claimed, done, retried, dead } = await outbox.processOnce()
+        const { claimed, done, retried, dead } = await stoppedBy(signal, loaded, () => outbox.processOnce())
         sum.claimed += claimed
         sum.done += done
         sum.retried += retried
@@ -122,6 +136,22 @@ const waitsFor = async (
   return deliveries.length > 0
 }
 
+const pausedIn = async ({ host }: LoadedOutbox): Promise<readonly string[]> =>
+  (await host.registered()).destinations.filter((one) => one.paused).map(({ name }) => name)
+
+/** Something is due that a pass which was not stopped would have tried; what is paused it would have left, too. */
+export const hasStoppedShort = async (
+  outboxes: readonly LoadedOutbox[],
+  meant: ReturnType<typeof meantBy>,
+): Promise<boolean> => {
+  for (const loaded of outboxes) {
+    const paused = await pausedIn(loaded)
+    for (const destination of meant.get(loaded.name)?.served ?? [])
+      if (!paused.includes(destination) && (await isDueAt(loaded.host.store, destination))) return true
+  }
+  return false
+}
+
 /** Of these, the ones that something waits for and no live process serves. */
 const findUnheard = async (loaded: LoadedOutbox, names: readonly string[]): Promise<readonly string[]> => {
   if (names.length === 0) return []
@@ -143,15 +173,14 @@ export const findLeft = async (
   const paused: string[] = []
   const unheard: string[] = []
   for (const loaded of outboxes) {
-    const { outbox, host } = loaded
+    const { outbox } = loaded
     const { served, unheard: silent } = meant.get(loaded.name) ?? { served: [], unheard: [] }
     unheard.push(...(await findUnheard(loaded, silent)))
     const waiting: string[] = []
     for (const destination of [UNROUTED, ...served])
       if (await waitsFor(loaded, destination, ['pending'])) waiting.push(destination)
     if (waiting.length === 0) continue
-    const { destinations } = await host.registered()
-    const stopped = destinations.filter((one) => one.paused).map(({ name }) => name)
+    const stopped = await pausedIn(loaded)
     paused.push(...waiting.filter((name) => stopped.includes(name)))
     if (waiting.every((name) => stopped.includes(name))) continue
     const workers = await outbox.inspect.workers()

@@ -1,0 +1,99 @@
+/** Ctrl-C and SIGTERM in a pass over what is due: what runs may end, the rest is given back, and the exit code says which it was. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { createFolder, createShop, SHOP, type Shop } from './cli.ts'
+
+/** `audit` alone, whose listener says so and then does as it is told. */
+const auditThat = (does: string): string =>
+  `${SHOP.slice(0, SHOP.indexOf('export const')).replace(', PermanentError', '')}
+export const outbox = createOutbox({
+  store: sqliteStore({ file: 'shop.db' }),
+  drainMs: 500,
+  destinations: { audit: { events: ['*'], concurrency: 1 } },
+})
+outbox.on('audit', '*', async () => {
+  process.stderr.write('begun\\n')
+  ${does}
+})
+`
+
+/** Ends when the process is asked to stop, with success. */
+const UNTIL_STOPPED = `await new Promise((resolve) => {
+    process.once('SIGINT', resolve)
+    process.once('SIGTERM', resolve)
+  })`
+
+const createAudit = async (does: string, events: number): Promise<Shop> => {
+  const shop = await createShop()
+  shop.write('shop.mjs', auditThat(does))
+  await shop.publish(events)
+  return shop
+}
+
+const stoppedAt = async (shop: Shop, signal: 'SIGINT' | 'SIGTERM', ...args: readonly string[]) => {
+  const { child, ended, line } = shop.start([...args, '--json'])
+  await line(/^begun$/)
+  child.kill(signal)
+  return await ended
+}
+
+const ONCE = ['worker', '--once', '--log-level', 'silent']
+
+describe('a pass that is told to stop', { timeout: 120_000 }, () => {
+  it('lets what runs end and leaves the rest, which the exit code says', async () => {
+    const shop = await createAudit(UNTIL_STOPPED, 3)
+    const { code, json } = await stoppedAt(shop, 'SIGINT', ...ONCE)
+    expect({ code, json }).toMatchObject({
+      code: 130,
+      json: { ok: false, done: 1, error: { code: 'INTERRUPTED', exitCode: 130 } },
+    })
+    const { counts } = (await shop.run(['status', '--json'])).json.outboxes[0].destinations[0]
+    expect(counts).toMatchObject({ done: 1, pending: 2 })
+  })
+
+  it('was not stopped short when nothing was left', async () => {
+    const shop = await createAudit(UNTIL_STOPPED, 1)
+    expect(await stoppedAt(shop, 'SIGTERM', ...ONCE)).toMatchObject({ code: 0, json: { ok: true, done: 1 } })
+    await shop.publish(2)
+    const limited = await stoppedAt(shop, 'SIGTERM', ...ONCE, '--limit', '1')
+    expect(limited).toMatchObject({ code: 0, json: { ok: true, done: 1 } })
+  })
+
+  it.each([
+    ['worker --once', ONCE],
+    ['consume-one', ['consume-one']],
+  ])('%s does not wait for a listener that never ends', async (_, args) => {
+    const shop = await createAudit('await new Promise((resolve) => setTimeout(resolve, 3_600_000))', 1)
+    expect(await stoppedAt(shop, 'SIGTERM', ...args)).toMatchObject({
+      code: 130,
+      json: { ok: false, claimed: 0, error: { code: 'INTERRUPTED', exitCode: 130 } },
+    })
+  })
+})
+
+describe('an answer for programs', { timeout: 120_000 }, () => {
+  it('is there when the command itself does not listen to signals', async () => {
+    const shop = await createShop()
+    shop.write(
+      'posthaste.config.mjs',
+      "console.error('begun')\nawait new Promise((resolve) => setTimeout(resolve, 3_600_000))",
+    )
+    expect(await stoppedAt(shop, 'SIGINT', 'status')).toMatchObject({
+      code: 130,
+      json: { ok: false, error: { code: 'INTERRUPTED', exitCode: 130 } },
+    })
+  })
+
+  it('says that the demo was stopped', async () => {
+    const folder = createFolder()
+    const { child, ended } = folder.start(['demo', '--events', '200000', '--dir', 'kept', '--json'])
+    const begun = join(folder.path, 'kept', 'calls.ndjson')
+    while (!existsSync(begun)) await new Promise((resolve) => setImmediate(resolve))
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({
+      code: 130,
+      json: { ok: false, error: { code: 'INTERRUPTED', exitCode: 130 } },
+    })
+  })
+})
