@@ -7,23 +7,44 @@ import {
   checkScope as checkSqlScope,
   controlRefused,
   type Scope as SqlScope,
+  transactionOver,
 } from '../sql/transaction-scope.ts'
+import { OpenIterators } from './open-iterators.ts'
 import { transactionControl } from './transaction-control.ts'
 
-export interface Scope extends SqlScope {
+/** What all handles of one transaction share. */
+interface Shared {
   readonly isActive: () => boolean
+  readonly iterators: OpenIterators
+  /** A savepoint could not be undone, so what it wrote must not be committed. */
+  isSpoilt: boolean
 }
 
-export const newScope = (isActive: () => boolean): Scope => ({ ended: false, child: null, isActive })
+export interface Scope extends SqlScope {
+  readonly shared: Shared
+}
 
-export const checkScope = (scope: Scope): void => {
-  checkSqlScope(scope)
-  if (!scope.isActive()) {
+export const newScope = (isActive: () => boolean): Scope =>
+  scopeOf({ isActive, iterators: new OpenIterators(), isSpoilt: false })
+
+export const nestedScope = ({ shared }: Scope): Scope => scopeOf(shared)
+
+const scopeOf = (shared: Shared): Scope => ({ ended: false, child: null, shared })
+
+/** What was begun in it may go on, also while a nested one is open. */
+export const checkUsable = (scope: Scope): void => {
+  if (scope.ended) throw transactionOver()
+  if (!scope.shared.isActive()) {
     throw new TransactionError(
       ERROR_CODES.commitRolledBack,
       'SQLite has rolled this transaction back because of an earlier error. Let that error out of the function.',
     )
   }
+}
+
+export const checkScope = (scope: Scope): void => {
+  checkSqlScope(scope)
+  checkUsable(scope)
 }
 
 const refuseControl = (sql: unknown): void => {
@@ -39,6 +60,9 @@ const CHECKS_SQL = new Set(['exec', 'prepare', 'pragma'])
 
 type AnyFunction = (...args: unknown[]) => unknown
 
+const guardIterator = (iterator: Iterator<unknown>, scope: Scope): object =>
+  scope.shared.iterators.guard(iterator, scope, () => checkUsable(scope))
+
 /** Statements outlive the call that made them, so they are guarded as well. */
 const guardStatement = (statement: object, scope: Scope): object => {
   const proxy: object = new Proxy(statement, {
@@ -48,6 +72,7 @@ const guardStatement = (statement: object, scope: Scope): object => {
       return (...args: unknown[]) => {
         checkScope(scope)
         const result = (value as AnyFunction).apply(target, args)
+        if (property === 'iterate') return guardIterator(result as Iterator<unknown>, scope)
         // Settings such as raw() return the statement itself; the chain must stay guarded.
         return result === target ? proxy : result
       }
