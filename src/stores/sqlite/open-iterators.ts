@@ -11,17 +11,17 @@ const isOver = (result: unknown): boolean => (result as { readonly done?: unknow
 export class OpenIterators {
   readonly #owners = new Map<AnyIterator, object>()
 
-  /** `check` throws when the iterator must not go on. */
-  guard(iterator: AnyIterator, owner: object, check: () => void): object {
+  /** `use` makes a call, or throws when the iterator must not go on. */
+  guard(iterator: AnyIterator, owner: object, use: (call: () => unknown) => unknown): object {
     this.#owners.set(iterator, owner)
     const proxy: object = new Proxy(iterator, {
       get: (target, property) => {
         const value: unknown = Reflect.get(target, property, target)
         if (typeof value !== 'function') return value
         return (...args: unknown[]) => {
+          const call = (): unknown => (value as AnyFunction).apply(target, args)
           // A loop that is left after the end still closes its iterator, which changes nothing.
-          if (property !== 'return') check()
-          const result = (value as AnyFunction).apply(target, args)
+          const result = property === 'return' ? call() : use(call)
           if (property === 'return' || (property === 'next' && isOver(result))) this.#owners.delete(target)
           return result === target ? proxy : result
         }

@@ -21,14 +21,23 @@ import { type DriverHandle, driverOf } from './drivers.ts'
 import { isBusy, sqliteCode, storeErrorOf } from './errors.ts'
 import { BLOCKING_BUDGET_MS } from './open-database.ts'
 import { handleOf } from './sqlite-handle.ts'
-import { checkScope, guardHandle, nestedScope, newScope, type Scope } from './transaction-scope.ts'
+import {
+  checkScope,
+  guardHandle,
+  isLost,
+  nestedScope,
+  newScope,
+  type Scope,
+  useScope,
+} from './transaction-scope.ts'
 import { LockedError } from './turns.ts'
 import type { Release } from './write-mutex.ts'
 
-/** Synchronous underneath, so both forms are the same call. */
-export const executorOf = (connection: SqliteConnection, guard: () => void, place: string): SqlExecutor => {
-  const runSync = (sql: string, params: readonly SqlValue[]): readonly SqlRow[] => {
-    guard()
+type Use = (call: () => readonly SqlRow[]) => readonly SqlRow[]
+
+/** Synchronous underneath, so both forms are the same call. `use` makes it, or refuses it. */
+const executorOf = (connection: SqliteConnection, use: Use, place: string): SqlExecutor => {
+  const rowsOf = (sql: string, params: readonly SqlValue[]): readonly SqlRow[] => {
     try {
       const rows = connection.rows(sql, params)
       if (rows.length === 0) return []
@@ -38,6 +47,8 @@ export const executorOf = (connection: SqliteConnection, guard: () => void, plac
       throw storeErrorOf(error, place)
     }
   }
+  const runSync = (sql: string, params: readonly SqlValue[]): readonly SqlRow[] =>
+    use(() => rowsOf(sql, params))
   return { runSync, run: async (sql, params) => runSync(sql, params) }
 }
 
@@ -125,7 +136,7 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
       return result
     } catch (error) {
       // When the outer one is over the transaction is somebody else's by now.
-      if (!child.ended && connection.inTransaction) this.#undo(connection, child, name)
+      if (!child.ended && !isLost(child)) this.#undo(connection, child, name)
       throw error
     } finally {
       child.ended = true
@@ -148,19 +159,22 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     const place = this.#database.place
     const known = this.#known.get(tx)
     if (known !== undefined) {
-      const guard = (): void => checkScope(known.scope)
-      guard()
-      return executorOf(this.#database.application, guard, place)
+      checkScope(known.scope)
+      return executorOf(this.#database.application, (call) => useScope(known.scope, call), place)
     }
     const connection = this.#foreignConnection(tx)
     const guard = (): void => this.#checkForeign(tx, connection)
     guard()
-    return executorOf(connection, guard, place)
+    const use: Use = (call) => {
+      guard()
+      return call()
+    }
+    return executorOf(connection, use, place)
   }
 
   inTransaction(tx: Tx): boolean | undefined {
     const known = this.#known.get(tx)
-    if (known !== undefined) return !known.scope.ended && known.scope.shared.isActive()
+    if (known !== undefined) return !known.scope.ended && !isLost(known.scope)
     if (typeof tx !== 'object' || tx === null || driverOf(tx) === null) return false
     const connection = this.#foreignConnection(tx)
     return connection.inTransaction && !(this.#open !== null && this.#isApplication(tx))
@@ -201,7 +215,7 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     try {
       if (pending !== null) throw nestedStillOpen()
       if (scope.shared.isSpoilt) throw notUndone()
-      if (!connection.inTransaction) {
+      if (isLost(scope)) {
         throw new TransactionError(
           ERROR_CODES.commitRolledBack,
           'SQLite had rolled the transaction back because of an earlier error, so nothing was committed.',
@@ -244,7 +258,8 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
   /** Whatever is still open is rolled back, now or as soon as the connection lets us. */
   #abandon(connection: SqliteConnection, scope: Scope): void {
     scope.shared.iterators.close()
-    if (!connection.inTransaction) return
+    // Whoever began another one meanwhile ends it too.
+    if (isLost(scope)) return
     this.#isLeft = true
     connection.exec('ROLLBACK')
     this.#isLeft = false
