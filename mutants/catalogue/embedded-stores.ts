@@ -194,9 +194,17 @@ export const EMBEDDED_STORES: readonly Mutant[] = [
   {
     name: 'sqlite-rollback-taken-for-a-commit',
     file: 'src/stores/sqlite/transactions.ts',
-    find: 'if (!connection.inTransaction) {\n        throw',
-    replace: 'if (!connection.inTransaction) return\n      if (pending !== null) {\n        throw',
+    find: 'if (isLost(scope)) {\n        throw',
+    replace: 'if (isLost(scope)) return\n      if (pending !== null) {\n        throw',
     breaks: 'a transaction that the database gave up is not taken for committed',
+    hunters: ['test/stores/sqlite-transactions.test.ts'],
+  },
+  {
+    name: 'sqlite-loss-forgotten',
+    file: 'src/stores/sqlite/transaction-scope.ts',
+    find: 'shared.hasEnded ||= !shared.inTransaction()',
+    replace: 'shared.hasEnded = !shared.inTransaction()',
+    breaks: 'a transaction that was given up is not taken for another one that began since',
     hunters: ['test/stores/sqlite-transactions.test.ts'],
   },
   {

@@ -191,6 +191,48 @@ describe('a transaction that SQLite rolled back by itself', () => {
     expect((await read(store)).fresh).toHaveLength(1)
   })
 
+  it.each([
+    ['commit', undefined],
+    ['rollback', new Error('no')],
+  ])('is not taken for one that somebody began since, at its %s', async (_end, thrown) => {
+    const { store, database } = await openBeside(folder.file)
+    const running = store.transactions.run(async (tx) => {
+      const { transactions } = store
+      tx.exec("INSERT INTO orders (id, body) VALUES (1, x'00')")
+      await store.insert(transactions.executor(tx), insertRequest(event()))
+      const again = tx.prepare("INSERT OR ROLLBACK INTO orders (id, body) VALUES (1, x'00')")
+      expect(() => again.run()).toThrow()
+      database.exec("BEGIN; INSERT INTO orders (id, body) VALUES (77, x'00')")
+      expect(transactions.inTransaction(tx)).toBe(false)
+      expect(() => tx.exec('SELECT 1')).toThrow(code('COMMIT_ROLLED_BACK'))
+      expect(() => transactions.executor(tx)).toThrow(code('COMMIT_ROLLED_BACK'))
+      await expect(transactions.nested!(tx, async () => undefined)).rejects.toEqual(
+        code('COMMIT_ROLLED_BACK'),
+      )
+      if (thrown !== undefined) throw thrown
+    })
+    await expect(running).rejects.toEqual(thrown ?? code('COMMIT_ROLLED_BACK'))
+    // That one is as its owner left it.
+    expect(database.inTransaction).toBe(true)
+    database.exec('COMMIT')
+    expect(database.prepare('SELECT id FROM orders').raw().all([])).toEqual([[77]])
+    expect((await read(store)).fresh).toEqual([])
+  })
+
+  it('is noticed when it was a publish that ended it', async () => {
+    const { store, database } = await openBeside(folder.file)
+    database.exec(
+      "CREATE TRIGGER no_events BEFORE INSERT ON outbox_deliveries BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+    )
+    const running = store.transactions.run(async (tx) => {
+      const insert = store.insert(store.transactions.executor(tx), insertRequest(event()))
+      await expect(insert).rejects.toThrow()
+      database.exec('BEGIN')
+    })
+    await expect(running).rejects.toEqual(code('COMMIT_ROLLED_BACK'))
+    database.exec('ROLLBACK')
+  })
+
   it('[52] survives a full database and goes on when there is room again', async () => {
     const { store, database } = await openBeside(':memory:')
     const [[pages]] = database.prepare('PRAGMA page_count').raw().all([]) as [[number]]

@@ -3,7 +3,7 @@
  * step; a savepoint is a position in that log. So nothing is visible early, several may be open at once, and
  * rolling back to a savepoint undoes exactly what came after it, through whichever handle it was written.
  */
-import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
+import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
 import type { MemoryDatabase, OpenDraw } from './database.ts'
 import type { LockHolder } from './key-locks.ts'
@@ -14,6 +14,9 @@ export type LogEntry =
   | { readonly kind: 'delivery'; readonly row: DeliveryRow }
   | { readonly kind: 'data'; readonly key: string; readonly value: unknown }
   | { readonly kind: 'observer'; committed(): void; rolledBack(): void }
+
+export const conflict = (what: 'event' | 'delivery', id: string): StoreError =>
+  new StoreError(ERROR_CODES.conflict, `the ${what} ${id} is stored already`)
 
 /** The state that all handles of one transaction share. */
 export class TransactionLog implements OpenDraw, LockHolder {
@@ -67,7 +70,13 @@ export class TransactionLog implements OpenDraw, LockHolder {
     this.rollbackTo(0)
   }
 
+  /** Nobody waits for another's id here, so who commits second is refused, and everything of it undone. */
   commit(): void {
+    const taken = this.#taken()
+    if (taken !== null) {
+      this.rollback()
+      throw taken
+    }
     this.#end()
     const dropped = new Set<string>()
     for (const entry of this.entries) this.#apply(entry, dropped)
@@ -94,6 +103,28 @@ export class TransactionLog implements OpenDraw, LockHolder {
     if (entry.dedupKey !== null) this.dedup.set(entry.dedupKey, entry.event.record.id)
   }
 
+  /** An id that another transaction has committed since it was written here. */
+  #taken(): StoreError | null {
+    const { events, deliveries } = this.database
+    const dropped = new Set<string>()
+    for (const entry of this.entries) {
+      if (entry.kind === 'event') {
+        const { id } = entry.event.record
+        if (this.#isDuplicate(entry)) dropped.add(id)
+        else if (events.has(id)) return conflict('event', id)
+      } else if (entry.kind === 'delivery') {
+        const { id, eventId } = entry.row
+        if (deliveries.has(id) && !dropped.has(eventId)) return conflict('delivery', id)
+      }
+    }
+    return null
+  }
+
+  /** Another transaction with the same idempotency key committed first: a duplicate never aborts, it vanishes. */
+  #isDuplicate({ dedupKey }: { readonly dedupKey: string | null }): boolean {
+    return dedupKey !== null && this.database.dedup.has(dedupKey)
+  }
+
   #apply(entry: LogEntry, dropped: Set<string>): void {
     const { database } = this
     if (entry.kind === 'data') database.data.set(entry.key, entry.value)
@@ -101,9 +132,7 @@ export class TransactionLog implements OpenDraw, LockHolder {
       if (!dropped.has(entry.row.eventId)) database.insertRow(entry.row)
     } else if (entry.kind === 'event') {
       const { id } = entry.event.record
-      // Another transaction with the same idempotency key committed first: a duplicate never aborts, it vanishes.
-      const loses = entry.dedupKey !== null && database.dedup.has(entry.dedupKey)
-      if (loses || database.events.has(id)) {
+      if (this.#isDuplicate(entry)) {
         dropped.add(id)
         return
       }

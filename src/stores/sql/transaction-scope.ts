@@ -45,7 +45,8 @@ export const runTransaction = async <Tx, T>(
   try {
     result = await fn(open.tx)
   } catch (error) {
-    await open.rollback()
+    // A rollback that fails too says less than what led to it.
+    await open.rollback().catch(() => undefined)
     throw error
   }
   await open.commit()

@@ -21,14 +21,23 @@ import { type DriverHandle, driverOf } from './drivers.ts'
 import { isBusy, sqliteCode, storeErrorOf } from './errors.ts'
 import { BLOCKING_BUDGET_MS } from './open-database.ts'
 import { handleOf } from './sqlite-handle.ts'
-import { checkScope, guardHandle, newScope, type Scope } from './transaction-scope.ts'
+import {
+  checkScope,
+  guardHandle,
+  isLost,
+  nestedScope,
+  newScope,
+  type Scope,
+  useScope,
+} from './transaction-scope.ts'
 import { LockedError } from './turns.ts'
 import type { Release } from './write-mutex.ts'
 
-/** Synchronous underneath, so both forms are the same call. */
-export const executorOf = (connection: SqliteConnection, guard: () => void, place: string): SqlExecutor => {
-  const runSync = (sql: string, params: readonly SqlValue[]): readonly SqlRow[] => {
-    guard()
+type Use = (call: () => readonly SqlRow[]) => readonly SqlRow[]
+
+/** Synchronous underneath, so both forms are the same call. `use` makes it, or refuses it. */
+const executorOf = (connection: SqliteConnection, use: Use, place: string): SqlExecutor => {
+  const rowsOf = (sql: string, params: readonly SqlValue[]): readonly SqlRow[] => {
     try {
       const rows = connection.rows(sql, params)
       if (rows.length === 0) return []
@@ -38,8 +47,16 @@ export const executorOf = (connection: SqliteConnection, guard: () => void, plac
       throw storeErrorOf(error, place)
     }
   }
+  const runSync = (sql: string, params: readonly SqlValue[]): readonly SqlRow[] =>
+    use(() => rowsOf(sql, params))
   return { runSync, run: async (sql, params) => runSync(sql, params) }
 }
+
+const notUndone = (): TransactionError =>
+  new TransactionError(
+    ERROR_CODES.commitRolledBack,
+    'A nested transaction failed and SQLite could not undo it alone, so everything was rolled back. Finish or close iterators of your own handle before a nested transaction ends.',
+  )
 
 /** What transactions need of a database; a client has it without a store. */
 export type TransactionHome = Pick<
@@ -59,6 +76,8 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
   /** Wrappers of handles that the application passed in itself. */
   readonly #foreign = new WeakMap<object, SqliteConnection>()
   #open: Scope | null = null
+  /** A transaction of ours is still on the connection, because its ROLLBACK was refused. */
+  #isLeft = false
 
   constructor(database: TransactionHome) {
     this.#database = database
@@ -107,19 +126,17 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     const connection = this.#database.application
     const name = `ph_${depth + 1}`
     connection.exec(`SAVEPOINT ${name}`)
-    const child = newScope(scope.isActive)
+    const child = nestedScope(scope)
     scope.child = child
     try {
       const result = await fn(this.#handle(child, depth + 1))
       checkScope(child)
+      child.shared.iterators.close(child)
       connection.exec(`RELEASE ${name}`)
       return result
     } catch (error) {
       // When the outer one is over the transaction is somebody else's by now.
-      if (!child.ended && connection.inTransaction) {
-        connection.exec(`ROLLBACK TO ${name}`)
-        connection.exec(`RELEASE ${name}`)
-      }
+      if (!child.ended && !isLost(child)) this.#undo(connection, child, name)
       throw error
     } finally {
       child.ended = true
@@ -127,23 +144,37 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     }
   }
 
+  /** Its failure must not hide what led to it; but then nothing of the transaction can be kept. */
+  #undo(connection: SqliteConnection, child: Scope, name: string): void {
+    child.shared.iterators.close(child)
+    try {
+      connection.exec(`ROLLBACK TO ${name}`)
+      connection.exec(`RELEASE ${name}`)
+    } catch {
+      child.shared.isSpoilt = true
+    }
+  }
+
   executor(tx: Tx): SqlExecutor {
     const place = this.#database.place
     const known = this.#known.get(tx)
     if (known !== undefined) {
-      const guard = (): void => checkScope(known.scope)
-      guard()
-      return executorOf(this.#database.application, guard, place)
+      checkScope(known.scope)
+      return executorOf(this.#database.application, (call) => useScope(known.scope, call), place)
     }
     const connection = this.#foreignConnection(tx)
     const guard = (): void => this.#checkForeign(tx, connection)
     guard()
-    return executorOf(connection, guard, place)
+    const use: Use = (call) => {
+      guard()
+      return call()
+    }
+    return executorOf(connection, use, place)
   }
 
   inTransaction(tx: Tx): boolean | undefined {
     const known = this.#known.get(tx)
-    if (known !== undefined) return !known.scope.ended && known.scope.isActive()
+    if (known !== undefined) return !known.scope.ended && !isLost(known.scope)
     if (typeof tx !== 'object' || tx === null || driverOf(tx) === null) return false
     const connection = this.#foreignConnection(tx)
     return connection.inTransaction && !(this.#open !== null && this.#isApplication(tx))
@@ -151,6 +182,7 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
 
   /** The application's handle waits as long as its owner set; for our BEGIN that would stop the event loop. */
   #beginImmediate(connection: SqliteConnection): void {
+    if (this.#isLeft) this.#rollBackWhatIsLeft(connection)
     if (connection.inTransaction) {
       // Somebody began by hand on the same connection. That ends, or the wait does.
       throw new LockedError('a transaction was begun by hand')
@@ -182,15 +214,23 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     this.#end(scope)
     try {
       if (pending !== null) throw nestedStillOpen()
-      if (!connection.inTransaction) {
+      if (scope.shared.isSpoilt) throw notUndone()
+      if (isLost(scope)) {
         throw new TransactionError(
           ERROR_CODES.commitRolledBack,
           'SQLite had rolled the transaction back because of an earlier error, so nothing was committed.',
         )
       }
+      scope.shared.iterators.close()
       await this.#database.retrying(() => this.#commitNow(connection))
+    } catch (error) {
+      try {
+        this.#abandon(connection, scope)
+      } catch {
+        // Why it was not committed says more than why it is still there.
+      }
+      throw error
     } finally {
-      this.#abandon(connection)
       release()
     }
   }
@@ -209,15 +249,30 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     if (scope.ended) return
     this.#end(scope)
     try {
-      this.#abandon(connection)
+      this.#abandon(connection, scope)
     } finally {
       release()
     }
   }
 
-  /** Whatever is still open is rolled back; a connection must never go back with a transaction in it. */
-  #abandon(connection: SqliteConnection): void {
-    if (connection.inTransaction) connection.exec('ROLLBACK')
+  /** Whatever is still open is rolled back, now or as soon as the connection lets us. */
+  #abandon(connection: SqliteConnection, scope: Scope): void {
+    scope.shared.iterators.close()
+    // Whoever began another one meanwhile ends it too.
+    if (isLost(scope)) return
+    this.#isLeft = true
+    connection.exec('ROLLBACK')
+    this.#isLeft = false
+  }
+
+  /** What refused the ROLLBACK, an iterator on the application's own handle, ends at some time. */
+  #rollBackWhatIsLeft(connection: SqliteConnection): void {
+    try {
+      if (connection.inTransaction) connection.exec('ROLLBACK')
+    } catch {
+      throw new LockedError('an earlier transaction could not be rolled back yet')
+    }
+    this.#isLeft = false
   }
 
   #end(scope: Scope): void {

@@ -2,7 +2,7 @@ import { ERROR_CODES, StoreError } from '../../../core/errors.ts'
 import type { EventRecord } from '../../../core/model/index.ts'
 import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
 import { type DeliveryRow, type EventRow, newDeliveryRow } from '../rows.ts'
-import { assertOpen, type MemoryTransaction, type TransactionLog } from '../transactions.ts'
+import { assertOpen, conflict, type MemoryTransaction, type TransactionLog } from '../transactions.ts'
 
 export const insert = async (tx: MemoryTransaction, request: InsertRequest): Promise<InsertResult> => {
   const log = assertOpen(tx)
@@ -72,9 +72,6 @@ const checkDelivery = (
     throw new StoreError(ERROR_CODES.notFound, message)
   }
 }
-
-const conflict = (what: string, id: string): StoreError =>
-  new StoreError(ERROR_CODES.conflict, `the ${what} ${id} is stored already`)
 
 const dedupKeyOf = ({ type, idempotencyKey }: NewEvent): string | null =>
   idempotencyKey === null ? null : JSON.stringify([type, idempotencyKey])

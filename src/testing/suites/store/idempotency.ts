@@ -140,6 +140,27 @@ export const idempotencyTopic: Topic = {
       assert.deepEqual(await t.readableIds(), idsOf([plain, keyed]))
     },
 
+    'of two transactions at once with the same id the second is refused, not forgotten': async (t) => {
+      t.needsOverlap()
+      const first = t.prepare()
+      const second = t.prepare({ id: first.event.id })
+      const beside = t.prepare()
+      const [one, two] = [await t.begin(), await t.begin()]
+      await t.publishIn(one.tx, first)
+      await t.publishIn(two.tx, beside)
+      // It may wait for the end of the other, or be refused at its own.
+      const ended = (async () => {
+        await t.publishIn(two.tx, second)
+        await two.commit()
+      })()
+      const refused = rejectsWithCode(ended, 'POSTHASTE_CONFLICT')
+      await one.commit()
+      await refused
+      await two.rollback()
+      assert.deepEqual(await t.readableIds(), idsOf([first]))
+      assert.equal(await t.store.inspection.event(beside.event.id), null)
+    },
+
     'publishes of one transaction that run at once do not both win an idempotency key': async (t) => {
       const all = Array.from({ length: 3 }, () => t.prepare({ idempotencyKey: 'once' }))
       await t.transactions.run((tx) => Promise.all(all.map((one) => t.publishIn(tx, one))))
