@@ -231,6 +231,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: [mysqlSuite('settle')],
   },
   {
+    name: 'mysql-copied-without-a-lock',
+    file: mysql('settle'),
+    find: 'WHERE ${entitled(t, group)}${condition} FOR UPDATE`',
+    replace: 'WHERE ${entitled(t, group)}${condition}`',
+    breaks: 'what is removed from the queue is what was copied to the history',
+    hunters: ['test/stores/mysql-settle.test.ts'],
+  },
+  {
     name: 'mysql-promoted-overtakes-held',
     file: mysql('read'),
     find: 'AND h.seq${plain} < d.seq${lock})`',
