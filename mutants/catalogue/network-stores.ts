@@ -279,6 +279,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: ['test/stores/mysql-partitions.test.ts > waited for'],
   },
   {
+    name: 'mysql-partition-checked-through-the-pool',
+    file: 'src/stores/mysql/partitions.ts',
+    find: "(of === 'finished' ? session : other).rows(asked)",
+    replace: "(of === 'finished' ? session : this.#db).rows(asked)",
+    breaks: 'who has a lock waits for nobody who waits for it',
+    hunters: ['test/stores/mysql-partitions.test.ts > asking under it'],
+  },
+  {
     name: 'mariadb-lane-taken-from-a-new-worker',
     file: mysql('lanes'),
     find: 'AS l WHERE l.${chosen} AND ${isFree(t)}`',
