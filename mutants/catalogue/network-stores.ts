@@ -287,6 +287,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: ['test/stores/mysql-partitions.test.ts > asking under it'],
   },
   {
+    name: 'mysql-migration-waits-for-ever',
+    file: 'src/stores/mysql/schema.ts',
+    find: 'await session.rows(`SET SESSION lock_wait_timeout = ${seconds}`)',
+    replace: '',
+    breaks: 'a migration lets nobody wait for long behind it',
+    hunters: ['test/stores/mysql-schema.test.ts > lets nobody'],
+  },
+  {
     name: 'mariadb-lane-taken-from-a-new-worker',
     file: mysql('lanes'),
     find: 'AS l WHERE l.${chosen} AND ${isFree(t)}`',
