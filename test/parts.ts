@@ -53,6 +53,7 @@ export const SPLIT_FILES = [
   'test/stores/mysql-roles.test.ts',
   'test/stores/mysql-schema.test.ts',
   'test/stores/mysql-settings.test.ts',
+  'test/stores/mysql-settle.test.ts',
   'test/stores/mysql-statements.test.ts',
   'test/stores/mysql-transactions.test.ts',
   'test/stores/mysql-uncommitted.test.ts',

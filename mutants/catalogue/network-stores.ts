@@ -239,6 +239,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: [mysqlSuite('settle')],
   },
   {
+    name: 'mysql-copied-without-a-lock',
+    file: mysql('settle'),
+    find: 'WHERE ${entitled(t, group)}${condition} FOR UPDATE`',
+    replace: 'WHERE ${entitled(t, group)}${condition}`',
+    breaks: 'what is removed from the queue is what was copied to the history',
+    hunters: ['test/stores/mysql-settle.test.ts'],
+  },
+  {
     name: 'mysql-promoted-overtakes-held',
     file: mysql('read'),
     find: 'AND h.seq${plain} < d.seq${lock})`',
@@ -277,6 +285,22 @@ export const NETWORK_STORES: readonly Mutant[] = [
     replace: 'return why === null ? null : null',
     breaks: 'a partition goes only when nothing needs it, asked under its lock',
     hunters: ['test/stores/mysql-partitions.test.ts > waited for'],
+  },
+  {
+    name: 'mysql-partition-checked-through-the-pool',
+    file: 'src/stores/mysql/partitions.ts',
+    find: "(of === 'finished' ? session : other).rows(asked)",
+    replace: "(of === 'finished' ? session : this.#db).rows(asked)",
+    breaks: 'who has a lock waits for nobody who waits for it',
+    hunters: ['test/stores/mysql-partitions.test.ts > asking under it'],
+  },
+  {
+    name: 'mysql-migration-waits-for-ever',
+    file: 'src/stores/mysql/schema.ts',
+    find: 'await session.rows(`SET SESSION lock_wait_timeout = ${seconds}`)',
+    replace: '',
+    breaks: 'a migration lets nobody wait for long behind it',
+    hunters: ['test/stores/mysql-schema.test.ts > lets nobody'],
   },
   {
     name: 'mariadb-lane-taken-from-a-new-worker',

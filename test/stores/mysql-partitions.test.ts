@@ -2,7 +2,7 @@
 import mysql from 'mysql2/promise'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { lowestIdAt } from '../../src/stores/mysql/periods.ts'
-import { createWorld, rowsOf, SERVERS, type World } from './mysql-words.ts'
+import { createWorld, rowsOf, SERVERS, untilTableWaiting, type World } from './mysql-words.ts'
 import { DAY_MS, dropCases, idsFrom, maintain, type PartitionHands, publishAt } from './partition-cases.ts'
 import { serverUrl } from './servers.ts'
 
@@ -130,6 +130,92 @@ describe.each(SERVERS)('%s: partitions are dropped', (server) => {
   afterEach(() => world.close())
 
   dropCases(hands)
+})
+
+/** One read after another, so many at a time, until they are told to end. */
+const keepReading = (count: number): { end(): Promise<unknown> } => {
+  let isOver = false
+  const readers = Array.from({ length: count }, async () => {
+    while (!isOver) await world.t.read()
+  })
+  return {
+    end: () => {
+      isOver = true
+      return Promise.all(readers)
+    },
+  }
+}
+
+describe.each(SERVERS.flatMap((server) => [2, 4].map((ownConnections) => ({ server, ownConnections }))))(
+  '$server: partitions are looked after while reads fill all $ownConnections connections of the store,',
+  ({ server, ownConnections }) => {
+    let sent: string[]
+
+    beforeEach(async () => {
+      sent = []
+      const onStatement = (sql: string) => sent.push(sql)
+      world = await createWorld(server, {
+        layout: 'partitioned',
+        period: 'month',
+        ownConnections,
+        onStatement,
+      })
+    })
+
+    afterEach(() => world.close())
+
+    it('which wait for the lock and keep nobody from asking under it', async () => {
+      const { t, oldPeriod, deleteDeliveries } = hands()
+      const old = await oldPeriod()
+      await deleteDeliveries()
+      const reads = keepReading(2 * ownConnections)
+      const report = await maintain(t).finally(() => reads.end())
+      expect(report.dropped).toEqual([old.finished, old.events])
+    })
+
+    it('which wait behind a lock that cannot be had, and do not keep it from being given up', async () => {
+      const { t, oldPeriod, deleteDeliveries, readEvents } = hands()
+      const old = await oldPeriod()
+      await deleteDeliveries()
+      const reader = await readEvents()
+      const reads = keepReading(2 * ownConnections)
+      const { kept } = await maintain(t, { lockTimeoutMs: 50 }).finally(() =>
+        Promise.all([reads.end(), reader.end()]),
+      )
+      expect(kept).toEqual([{ name: old.events, reason: expect.stringContaining('transactions') }])
+      expect(sent.filter((sql) => sql.startsWith('KILL QUERY')).length).toBeGreaterThan(0)
+    })
+  },
+)
+
+describe.each(SERVERS)('%s: with one connection of the store left', (server) => {
+  it('no table is locked, and its partition stays until another time', async () => {
+    const sent: string[] = []
+    const onStatement = (sql: string) => sent.push(sql)
+    world = await createWorld(server, {
+      layout: 'partitioned',
+      period: 'month',
+      ownConnections: 2,
+      onStatement,
+    })
+    const { t, oldPeriod } = hands()
+    const me = await t.worker()
+    const old = await oldPeriod()
+    // Whoever renews waits for the table, with one of the two.
+    await world.hand.query(`LOCK TABLES ${world.table('workers')} WRITE`)
+    const renewed = t.store.lanes.renew(me.id, 60_000)
+    try {
+      await untilTableWaiting(world)
+      const { kept } = await maintain(t)
+      expect(kept).toContainEqual({ name: old.finished, reason: expect.stringContaining('connections') })
+      expect(sent.filter((sql) => sql.includes('LOCK TABLES'))).toEqual([])
+    } finally {
+      await world.hand.query('UNLOCK TABLES')
+      await renewed
+    }
+    expect((await maintain(t)).dropped).toEqual([old.finished])
+    await world.close()
+  })
 })
 
 describe.each(SERVERS)('%s: a plain layout', (server) => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createIdGenerator } from '../../src/core/model/index.ts'
 import type { Store } from '../../src/core/spi/index.ts'
 import { mysqlStore } from '../../src/stores/mysql/index.ts'
-import type { Published } from '../../src/testing/suites/store-fixture.ts'
+import { type Published, tokenRight } from '../../src/testing/suites/store-fixture.ts'
 import { createWorld, rowsOf, SERVERS, type World } from './mysql-words.ts'
 import { serverUrl } from './servers.ts'
 import { testContext } from './sqlite-files.ts'
@@ -178,6 +178,18 @@ describe.each(SERVERS.flatMap((server) => LAYOUTS.map((layout) => ({ server, lay
           settlements: pending
             .slice(0, 20)
             .map((each) => world.t.settlement(each, worker.right, { kind: 'done' })),
+          historyLimit: 20,
+          promoteLimit: 100,
+          workerName: 'w',
+        }),
+      'settle as done, without keys': (store) =>
+        store.queue.settle({
+          settlements: pending
+            .filter(({ event }) => event.key === null)
+            .slice(0, 20)
+            .map((each, i) =>
+              world.t.settlement(each, i % 2 === 0 ? worker.right : tokenRight('x'), { kind: 'done' }),
+            ),
           historyLimit: 20,
           promoteLimit: 100,
           workerName: 'w',

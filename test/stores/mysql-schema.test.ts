@@ -3,7 +3,11 @@ import { fork } from 'node:child_process'
 import mysql from 'mysql2/promise'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TYPESCRIPT } from '../../scripts/run.ts'
+import { MysqlDatabase } from '../../src/stores/mysql/database.ts'
 import { mysqlStore } from '../../src/stores/mysql/index.ts'
+import { resolveMysqlOptions } from '../../src/stores/mysql/options.ts'
+import { schemaRole } from '../../src/stores/mysql/schema.ts'
+import { mysqlTables } from '../../src/stores/mysql/tables.ts'
 import { dropTables, newPrefix, poolOf, runByHand } from './mysql-harness.ts'
 import { createWorld, hex, rowsOf, SERVERS, type World } from './mysql-words.ts'
 import { serverUrl } from './servers.ts'
@@ -169,6 +173,70 @@ describe.each(SERVERS)('%s: the schema', (server) => {
     await world.t.declare('alpha')
     await registry.configure('alpha', { concurrency: 2 }, { actor: 'ops', reason: null })
     expect((await registry.load()).destinations[0]?.settings).toEqual({ concurrency: 2 })
+  })
+
+  it('is left to the process that migrates it, which is said before the statement is given up', async () => {
+    const { prefix } = world.harness
+    const forgetLast = `DELETE FROM ${world.table('migrations')} WHERE version = ${(await world.t.store.schema.status()).latest}`
+    const sent: string[] = []
+    const onStatement = (sql: string) => sent.push(sql)
+    const store = await open(server, { prefix, queryTimeoutMs: 5_000, onStatement })
+    await world.hand.query(forgetLast)
+    await store.schema.migrate()
+    // As another process would, for as long as its connection lives.
+    await world.hand.query(sent.find((sql) => sql.includes('GET_LOCK')) ?? '')
+    await world.hand.query(forgetLast)
+    await expect(store.schema.migrate()).rejects.toMatchObject({
+      code: 'POSTHASTE_STORE_BUSY',
+      transient: true,
+      message: expect.stringContaining('Another process has been migrating the tables for 4 seconds'),
+    })
+    await store.close()
+  })
+
+  it('lets nobody wait for long behind a transaction that has a table, and says what to do', async () => {
+    const store = await open(server, { prefix: world.harness.prefix, queryTimeoutMs: 10_000 })
+    const { schema, lanes } = store
+    const { latest } = await schema.status()
+    const me = await world.t.worker()
+    await world.hand.query(
+      `ALTER TABLE ${world.table('workers')} DROP COLUMN lease_ms; DELETE FROM ${world.table('migrations')} WHERE version = ${latest}`,
+    )
+    const reader = await mysql.createConnection({ uri: serverUrl(server), multipleStatements: true })
+    await reader.query(`START TRANSACTION; SELECT COUNT(*) FROM ${world.table('workers')}`)
+    try {
+      await expect(schema.migrate()).rejects.toMatchObject({
+        code: 'POSTHASTE_STORE_BUSY',
+        transient: true,
+        message: expect.stringMatching(/transaction .* for 5 seconds.* try it again/),
+      })
+      // Though the transaction is still there.
+      expect(await lanes.renew(me.id, 60_000)).toBe(true)
+    } finally {
+      await reader.end()
+    }
+    expect((await schema.migrate()).current).toBe(latest)
+    await store.close()
+  })
+
+  it('leaves its connection as it was', async () => {
+    const { prefix } = world.harness
+    const sent: string[] = []
+    const database = new MysqlDatabase(
+      resolveMysqlOptions({
+        connectionString: serverUrl(server),
+        prefix,
+        onStatement: (sql) => sent.push(sql),
+      }),
+    )
+    await database.open(testContext())
+    const seconds = 'SELECT @@SESSION.lock_wait_timeout'
+    const usual = await database.rows(seconds)
+    await world.hand.query(`DELETE FROM ${world.table('migrations')} WHERE version = 4`)
+    await schemaRole(database, mysqlTables(prefix)).migrate()
+    expect(sent.some((sql) => sql.includes('lock_wait_timeout = 5'))).toBe(true)
+    expect(await database.rows(seconds)).toEqual(usual)
+    await database.close()
   })
 
   it('is refused when a newer library has migrated it', async () => {

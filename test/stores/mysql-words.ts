@@ -50,8 +50,12 @@ export const rowsOf = async (connection: Pick<mysql.Connection, 'query'>, sql: s
 /** The server makes this list anew only for those who have not asked for a tenth of a second. */
 const LIST_AGE_MS = 120
 
-/** Resolves when so many statements about these tables wait for a lock of a row. */
-export const untilWaiting = ({ server, harness }: World, least = 1): Promise<void> =>
+/** Resolves when so many statements about these tables wait for a lock of a row, or as soon as `isOver` says so. */
+export const untilWaiting = (
+  { server, harness }: World,
+  least = 1,
+  isOver: () => boolean = () => false,
+): Promise<void> =>
   until(
     `${least} wait for a lock`,
     async () => {
@@ -59,7 +63,7 @@ export const untilWaiting = ({ server, harness }: World, least = 1): Promise<voi
         poolOf(server),
         `SELECT COUNT(*) AS n FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE '%${harness.prefix}%'`,
       )
-      return Number(row?.n) >= least
+      return isOver() || Number(row?.n) >= least
     },
     LIST_AGE_MS,
   )

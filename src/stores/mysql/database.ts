@@ -8,7 +8,7 @@ import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
 import { innerOf, isHeader, loadDriver, type MysqlConnection, type MysqlPool } from './driver.ts'
-import { isBroken, isConflict, isDuplicate, storeErrorOf } from './errors.ts'
+import { crowdedError, isBroken, isConflict, isDuplicate, storeErrorOf } from './errors.ts'
 import { LendingPool } from './lending-pool.ts'
 import type { ResolvedMysqlOptions } from './options.ts'
 import { textOf } from './script.ts'
@@ -37,6 +37,9 @@ const LOCK_WAIT_SECONDS = 5
 const SETUP = `SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, time_zone = '+00:00',
   completion_type = 0, sql_safe_updates = 0, sql_select_limit = 18446744073709551615, innodb_lock_wait_timeout = ${LOCK_WAIT_SECONDS} /*M!100600 , in_predicate_conversion_threshold = 0 */;
 SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED`
+
+/** Busy connections come back sooner; two that each have one and wait for another never would. */
+const SECOND_CONNECTION_MS = 1_000
 
 const statement = (sql: string): SqlStatement => ({ sql, params: [] })
 
@@ -146,13 +149,8 @@ export class MysqlDatabase {
   /** All of `work` or nothing. It may run again after a conflict, and is rolled back before that. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
     return this.#retrying(async (connection) => {
-      const send = async (sql: string, params: readonly SqlValue[] = []): Promise<Answer> =>
-        (await this.#send(connection, [textOf({ sql, params })]))[0] as Answer
       await this.#send(connection, [`SET SESSION wait_timeout = ${SUSPENDED_SECONDS}`, 'START TRANSACTION'])
-      const result = await work({
-        rows: async (sql, params) => (await send(sql, params)).rows,
-        write: async (sql, params) => (await send(sql, params)).affected,
-      })
+      const result = await work(this.#sessionOn(connection))
       await this.#send(
         connection,
         END.map((each) => textOf(each)),
@@ -163,16 +161,36 @@ export class MysqlDatabase {
 
   /** A connection of the store's own for something that is not a transaction, such as a named lock. */
   session<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    return this.#withConnection(this.#opened(), (connection) => {
-      const send = async (sql: string, params: readonly SqlValue[] = []): Promise<Answer> =>
-        (await this.#send(connection, [textOf({ sql, params })]))[0] as Answer
-      return work({
-        rows: async (sql, params) => (await send(sql, params)).rows,
-        write: async (sql, params) => (await send(sql, params)).affected,
-      })
-    }).catch((error: unknown) => {
-      throw storeErrorOf(error, this.place)
-    })
+    return this.#withConnection(this.#opened(), (connection) => work(this.#sessionOn(connection))).catch(
+      (error: unknown) => {
+        throw storeErrorOf(error, this.place)
+      },
+    )
+  }
+
+  /**
+   * Two of them, for something that keeps others waiting on the first. Those may have all other connections, so the
+   * second is had before anything is done; when that takes too long, nothing is.
+   */
+  twoSessions<T>(work: (session: Session, other: Session) => Promise<T>): Promise<T> {
+    const state = this.#opened()
+    const soon = async (): Promise<MysqlConnection> => {
+      const connection = await state.own.borrowWithin(state.context.runtime, SECOND_CONNECTION_MS)
+      if (connection === null) throw crowdedError(this.place, this.options.ownConnections)
+      return connection
+    }
+    return this.session((other) =>
+      this.#withConnection(state, (connection) => work(this.#sessionOn(connection), other), soon),
+    )
+  }
+
+  #sessionOn(connection: MysqlConnection): Session {
+    const send = async (sql: string, params: readonly SqlValue[] = []): Promise<Answer> =>
+      (await this.#send(connection, [textOf({ sql, params })]))[0] as Answer
+    return {
+      rows: async (sql, params) => (await send(sql, params)).rows,
+      write: async (sql, params) => (await send(sql, params)).affected,
+    }
   }
 
   pause(ms: number): Promise<void> {
@@ -205,8 +223,12 @@ export class MysqlDatabase {
     }
   }
 
-  async #withConnection<T>(state: OpenState, work: (connection: MysqlConnection) => Promise<T>): Promise<T> {
-    const connection = await state.own.borrow()
+  async #withConnection<T>(
+    state: OpenState,
+    work: (connection: MysqlConnection) => Promise<T>,
+    borrow = () => state.own.borrow(),
+  ): Promise<T> {
+    const connection = await borrow()
     try {
       if (!this.#configured.has(innerOf(connection))) {
         await connection.query({ sql: SETUP, timeout: this.options.queryTimeoutMs })

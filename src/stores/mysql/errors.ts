@@ -168,6 +168,14 @@ const TRANSLATIONS: Readonly<Record<number, Translation>> = {
   4025: DAMAGED_ROW,
 }
 
+/** Of a second connection that the store's own statements left no room for. */
+export const crowdedError = (place: string, connections: number): StoreError =>
+  new StoreError(
+    ERROR_CODES.storeBusy,
+    `${place}: the ${connections} connections of the store were all in use. Try it again, or raise the option ownConnections.`,
+    { transient: true, isCrowded: true },
+  )
+
 /**
  * The driver puts the whole statement, payloads included, into its errors, and the server quotes rows that it
  * refuses. Neither belongs into a log.

@@ -32,6 +32,17 @@ export class LendingPool {
     }
   }
 
+  /** Null when none was to be had in time; one that comes later goes back at once. */
+  async borrowWithin(runtime: Runtime, limitMs: number): Promise<MysqlConnection | null> {
+    const borrowing = this.borrow()
+    if (await within(runtime, limitMs, borrowing)) return borrowing
+    void borrowing.then(
+      (late) => this.giveBack(late, { isBroken: false }),
+      () => undefined,
+    )
+    return null
+  }
+
   /** A connection that is broken is thrown away. */
   giveBack(connection: MysqlConnection, { isBroken }: { readonly isBroken: boolean }): void {
     if (!this.#lent.delete(connection)) return

@@ -6,6 +6,9 @@
  *
  * A change locks its table and no other: publishers write events first and deliveries then, and a lock on both would
  * meet them halfway, which ends one of the two. What is checked under the lock sees everything committed before.
+ *
+ * Reads of our own wait for the lock like everybody's, with as many connections as there are. So whatever is done
+ * beside it goes over a second connection that was had before.
  */
 import { StoreError } from '../../core/errors.ts'
 import type { PartitionReport, PartitionRequest } from '../../core/spi/index.ts'
@@ -43,7 +46,9 @@ const FASTER = new Set([1507, 1508, 1517])
 const RELEASE = 'UNLOCK TABLES; SET SESSION lock_wait_timeout = DEFAULT, wait_timeout = DEFAULT'
 
 const setbackOf = (error: unknown): Setback => {
-  const number = error instanceof StoreError ? Number(error.detail.errno) : 0
+  if (!(error instanceof StoreError)) return null
+  if (error.detail.isCrowded === true) return 'crowded'
+  const number = Number(error.detail.errno)
   if (FASTER.has(number)) return 'faster'
   return number === INTERRUPTED || number === LOCK_TIMEOUT ? 'passing' : null
 }
@@ -51,8 +56,8 @@ const setbackOf = (error: unknown): Setback => {
 interface Change {
   readonly of: Partitioned
   readonly change: string
-  /** Asked under the lock: null, or a reason to leave everything as it is. */
-  readonly check: (session: Session) => Promise<string | null>
+  /** Asked under the lock, which `session` has: null, or a reason to leave everything as it is. */
+  readonly check: (session: Session, other: Session) => Promise<string | null>
 }
 
 const valuesLessThan = ({ name, endMs }: Period): string =>
@@ -79,6 +84,18 @@ const decode = (of: Partitioned, rows: readonly Row[]): readonly Partition[] => 
 
 /** As the server reports it in the list of its connections. */
 const WAITING = "STATE LIKE 'Waiting for table%lock'"
+
+/** Only while it waits: whoever has the lock is left to finish. */
+const interrupt = async (other: Session, connection: number): Promise<void> => {
+  try {
+    const waiting = await other.rows(
+      `SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ${connection} AND ${WAITING}`,
+    )
+    if (waiting.length > 0) await other.rows(`KILL QUERY ${connection}`)
+  } catch {
+    // Then the server's own second ends the wait.
+  }
+}
 
 export class MysqlPartitions {
   readonly #db: MysqlDatabase
@@ -156,9 +173,9 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
       {
         of,
         change: `ALTER TABLE ${t[of]} DROP PARTITION ${name}`,
-        check: async (session) => {
+        check: async (session, other) => {
           // The locked table can be read where it is locked, and the others only elsewhere.
-          const [[why] = []] = await (of === 'finished' ? session : this.#db).rows(asked)
+          const [[why] = []] = await (of === 'finished' ? session : other).rows(asked)
           return why === null ? null : asText(why)
         },
       },
@@ -208,45 +225,40 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
 
   /** Null when it was done; a reason when the check found one, or when it has to wait for another time. */
   #change(plan: Change, lockTimeoutMs: number): Promise<string | null> {
-    const change = () => this.#db.session((session) => this.#locked(session, plan, lockTimeoutMs))
+    const change = () =>
+      this.#db.twoSessions((session, other) => this.#locked(session, other, plan, lockTimeoutMs))
     return changePatiently(this.#db, change, setbackOf)
   }
 
   /** A process that is suspended in here keeps the table locked no longer than `wait_timeout`, and then changes nothing. */
   async #locked(
     session: Session,
+    other: Session,
     { of, change, check }: Change,
     lockTimeoutMs: number,
   ): Promise<string | null> {
     const { logger, runtime } = this.#db.context
     const [[connection] = []] = await session.rows('SELECT CONNECTION_ID()')
-    const cancel = runtime.schedule(lockTimeoutMs, () => void this.#interrupt(asNumber(connection)))
+    let interrupted = Promise.resolve()
+    const cancel = runtime.schedule(lockTimeoutMs, () => {
+      interrupted = interrupt(other, asNumber(connection))
+    })
     try {
       await session.rows(
         `SET SESSION lock_wait_timeout = 1, wait_timeout = 2; LOCK TABLES ${this.#tables[of]} WRITE`,
       )
     } finally {
       cancel()
+      // Later it would end a statement of whoever has the connection then.
+      await interrupted
     }
-    const reason = await check(session)
+    const reason = await check(session, other)
     if (reason === null) {
       await session.rows(change)
       logger.log('debug', 'the partitions of a table were changed', { statement: change })
     }
     await session.rows(RELEASE)
     return reason
-  }
-
-  /** Only while it waits: whoever has the lock is left to finish. */
-  async #interrupt(connection: number): Promise<void> {
-    try {
-      const waiting = await this.#db.rows(
-        `SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ${connection} AND ${WAITING}`,
-      )
-      if (waiting.length > 0) await this.#db.rows(`KILL QUERY ${connection}`)
-    } catch {
-      // Then the server's own second ends the wait.
-    }
   }
 
   /** Attempts have no partitions. Those of deliveries that are still there stay. */

@@ -15,7 +15,7 @@ import {
 } from '../sql/migrator.ts'
 import { FIRST_LOOK_AHEAD_MS } from '../sql/partitioning.ts'
 import type { MysqlDatabase, Row, Session } from './database.ts'
-import { errorNumber } from './errors.ts'
+import { errorNumber, isBroken, storeErrorOf } from './errors.ts'
 import { migrations } from './migrations/migrations.generated.ts'
 import type { ResolvedMysqlOptions } from './options.ts'
 import { partitionsClause } from './partitions.ts'
@@ -28,8 +28,18 @@ export const ALL: readonly Migration[] = migrations
 const TABLE =
   'ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET = utf8mb4 /*!80017 COLLATE = utf8mb4_0900_bin */ /*M!100600 COLLATE = utf8mb4_nopad_bin */'
 
+/** How long another process that migrates is waited for. */
 const LOCK_SECONDS = 60
+
+/** Whoever cannot have a table soon would let everybody else wait: the next start tries again. */
+const TABLE_SECONDS = 5
+
 const DUPLICATE_COLUMN = 1060
+const LOCK_TIMEOUT = 1205
+
+/** The server is to answer that it waited in vain before we stop listening to it. It counts in whole seconds. */
+const secondsWithin = ({ options }: MysqlDatabase, most: number): number =>
+  Math.min(most, Math.max(0, Math.floor(options.queryTimeoutMs / 1_000) - 1))
 
 const readApplied = (t: Tables): string =>
   `SELECT version, name, applied_at FROM ${t.migrations} ORDER BY version`
@@ -84,6 +94,40 @@ const apply = async (
   }
 }
 
+const migratedElsewhere = (seconds: number): StoreError =>
+  new StoreError(
+    ERROR_CODES.storeBusy,
+    `Another process ${seconds === 0 ? 'is migrating the tables' : `has been migrating the tables for ${seconds} seconds`}. Try it again when it is done.`,
+    { transient: true },
+  )
+
+/** What was applied before stays, and the next try goes on from there. */
+const keptFromTables = (place: string, seconds: number, cause: unknown): StoreError =>
+  new StoreError(
+    ERROR_CODES.storeBusy,
+    `${place} did not give a lock in time: a transaction has used a table that is to be migrated for ${seconds} seconds. End it or wait for its end, and try it again.`,
+    { cause: storeErrorOf(cause, place), transient: true, errno: LOCK_TIMEOUT },
+  )
+
+/** No statement of `work` waits for a table for long, because whoever comes after it waits behind it. */
+const withShortWaits = async <T>(
+  database: MysqlDatabase,
+  session: Session,
+  work: () => Promise<T>,
+): Promise<T> => {
+  const seconds = Math.max(1, secondsWithin(database, TABLE_SECONDS))
+  await session.rows(`SET SESSION lock_wait_timeout = ${seconds}`)
+  try {
+    const result = await work()
+    await session.rows('SET SESSION lock_wait_timeout = DEFAULT')
+    return result
+  } catch (error) {
+    // After an error the database itself sets everything back.
+    if (errorNumber(error) !== LOCK_TIMEOUT) throw error
+    throw keptFromTables(database.place, seconds, error)
+  }
+}
+
 const underLock = async <T>(
   database: MysqlDatabase,
   t: Tables,
@@ -93,19 +137,17 @@ const underLock = async <T>(
     // Names of locks belong to the whole server and are short.
     const [[name] = []] = await session.rows(`SELECT CONCAT(DATABASE(), '.', ?)`, [t.prefix])
     const lock = `posthaste ${createHash('sha256').update(asText(name)).digest('hex').slice(0, 40)}`
-    const [[got] = []] = await session.rows('SELECT GET_LOCK(?, ?)', [lock, LOCK_SECONDS])
-    if (asNumber(got) !== 1) {
-      throw new StoreError(
-        ERROR_CODES.storeBusy,
-        `Another process has been migrating the tables for ${LOCK_SECONDS} seconds. Try it again when it is done.`,
-        { transient: true },
-      )
-    }
-    try {
-      return await work(session)
-    } finally {
-      await session.rows('SELECT RELEASE_LOCK(?)', [lock])
-    }
+    const seconds = secondsWithin(database, LOCK_SECONDS)
+    const [[got] = []] = await session.rows('SELECT GET_LOCK(?, ?)', [lock, seconds])
+    if (asNumber(got) !== 1) throw migratedElsewhere(seconds)
+    const release = () => session.rows('SELECT RELEASE_LOCK(?)', [lock])
+    const result = await work(session).catch(async (error: unknown) => {
+      // A connection that has not answered does not answer this either, and its lock ends with it.
+      if (!isBroken(error)) await release()
+      throw error
+    })
+    await release()
+    return result
   })
 
 export const schemaRole = (database: MysqlDatabase, t: Tables): Schema => ({
@@ -119,8 +161,10 @@ export const schemaRole = (database: MysqlDatabase, t: Tables): Schema => ({
     return underLock(database, t, async (session) => {
       const applied = decode(await session.rows(readApplied(t)).catch(orNone))
       const [[now] = []] = await session.rows(`SELECT ${NOW}`)
-      for (const migration of missingMigrations(ALL, applied))
-        await apply(session, database, t, migration, asMs(now))
+      await withShortWaits(database, session, async () => {
+        for (const migration of missingMigrations(ALL, applied))
+          await apply(session, database, t, migration, asMs(now))
+      })
       return schemaStatus(ALL, decode(await session.rows(readApplied(t))))
     })
   },

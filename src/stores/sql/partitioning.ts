@@ -36,7 +36,12 @@ interface Database {
 }
 
 /** What an error means for a change: somebody else has made it, or was in the way. Null: anything else. */
-export type Setback = 'faster' | 'passing' | null
+export type Setback = 'faster' | 'passing' | 'crowded' | null
+
+const WAITS = Object.freeze({
+  passing: 'transactions that use the table did not leave room for it',
+  crowded: 'all connections of the store were in use',
+})
 
 /** Null when it was done; a reason when `change` found one, or when it has to wait for another time. */
 export const changePatiently = async (
@@ -51,7 +56,7 @@ export const changePatiently = async (
       const setback = setbackOf(error)
       if (setback === null) throw error
       if (setback === 'faster') return 'another process was faster'
-      if (tries >= TRIES) return 'transactions that use the table did not leave room for it'
+      if (tries >= TRIES) return WAITS[setback]
     }
     await database.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + database.context.runtime.random()))
   }

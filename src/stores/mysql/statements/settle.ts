@@ -84,7 +84,11 @@ const byDestination = (settlements: readonly Settlement[]): ReadonlyMap<string, 
   return groups
 }
 
-/** Right after the rows of a destination were copied, ROW_COUNT says how many there were. */
+/**
+ * The copy locks its rows, so that what is removed is what was copied: where rights are judged once more somebody may
+ * have come in between, and the row would be in both tables. Right after the rows of a destination were copied,
+ * ROW_COUNT says how many there were.
+ */
 const doneStatements = (
   t: Tables,
   done: readonly Settlement[],
@@ -94,7 +98,7 @@ const doneStatements = (
   const copies = [...byDestination(done)].flatMap(([destination, group]) => [
     one(`INSERT INTO ${t.finished} (id, event_id, seq, destination, run, lane, ${KEY}, status, attempts, suspicions, size, created_at, finished_at, settled_by)
 SELECT d.id, d.event_id, d.seq, d.destination, d.run, d.lane, d.key, 1, ${attemptsOf(group)}, d.suspicions, d.size, d.created_at, ${NOW}, ${settledBy(group)}
-FROM ${t.deliveries} AS d WHERE ${entitled(t, group)}${condition}`),
+FROM ${rowsById(t.deliveries, idsOf(group))} WHERE ${entitled(t, group)}${condition} FOR UPDATE`),
     addTotal(t, destination, 'ROW_COUNT()', 0),
   ])
   return [
