@@ -1,7 +1,7 @@
 /** Settings from outside become options of an outbox; what its code said is remembered for `posthaste config`. */
 import { ERROR_CODES, type OutboxError } from '../core/errors.ts'
 import type { OutboxHost, SettingsFromOutside } from '../core/host.ts'
-import { EXPONENTIAL_DEFAULTS, exponential } from '../core/policy/retry.ts'
+import { EXPONENTIAL_DEFAULTS, exponential, type RetryPolicy } from '../core/policy/retry.ts'
 import { ConfigError } from './errors.ts'
 import { fullName, SETTINGS } from './setting-table.ts'
 import { keyOf, type Origin, type Said } from './settings.ts'
@@ -68,16 +68,23 @@ export const applySettings = (host: OutboxHost, said: readonly Said[], extra: Se
 const CODE: Origin = { kind: 'code', where: 'createOutbox' }
 const DEFAULT: Origin = { kind: 'default', where: '' }
 
-/** One value from outside replaces the policy of the code as a whole; of that one only the limit can be told. */
+const limitInCode = (key: string, policy: RetryPolicy | undefined): readonly ResolvedSetting[] =>
+  policy === undefined ? [] : [{ key, value: policy.maxAttempts, origin: CODE }]
+
+/** One value from outside replaces the policies of the code as a whole; of those only the limit can be told. */
 const resolvedRetry = (host: OutboxHost, byKey: ReadonlyMap<string, Said>): readonly ResolvedSetting[] => {
   const settings = SETTINGS.filter(({ scope }) => scope === 'retry')
-  const code = settings.some((setting) => byKey.has(fullName(setting))) ? undefined : host.given.retry
-  if (code !== undefined) return [{ key: 'retry.maxAttempts', value: code.maxAttempts, origin: CODE }]
-  return settings.map((setting) => {
+  const ours = settings.map((setting) => {
     const one = byKey.get(fullName(setting))
     const value = one?.value ?? EXPONENTIAL_DEFAULTS[setting.name as keyof typeof EXPONENTIAL_DEFAULTS]
     return { key: fullName(setting), value, origin: one?.origin ?? DEFAULT }
   })
+  if (ours.some(({ origin }) => origin !== DEFAULT)) return ours
+  const { retry, destinations = {} } = host.given
+  const each = Object.entries(destinations).flatMap(([name, destination]) =>
+    limitInCode(`destinations.${name}.retry.maxAttempts`, destination.retry),
+  )
+  return [...(retry === undefined ? ours : limitInCode('retry.maxAttempts', retry)), ...each]
 }
 
 /** Every setting of an outbox as it holds, with where it came from. */

@@ -24,6 +24,14 @@ export const refuseValue = (key: string, value: unknown, allowed: string, where:
   throw new ConfigError(`${key} must be ${allowed}, not ${shownWithKind(value)} (${where})`, { key, value })
 }
 
+/** `pollInterval` and `pollIntervalMs` beside each other: nobody knows which of them is meant. */
+export const requireOne = (other: string | undefined, name: string, where: string): void => {
+  if (other === undefined) return
+  throw new ConfigError(`${other} and ${name} are the same setting; keep one of them (${where})`, {
+    key: name,
+  })
+}
+
 /** What another library says, on one line: tsx has a line for every mistake, and Node lists who asked for a module that is missing. */
 export const onOneLine = (message: string): string => {
   const [about = ''] = message.split('\nRequire stack:')

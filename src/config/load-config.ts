@@ -105,7 +105,7 @@ const entriesOf = (root: Section, where: string): readonly Entry[] => {
   if (!isSection(databases)) return refuseValue('databases', databases, 'a section per database', where)
   const fromDatabases = Object.entries(databases).map(([name, one]) => {
     if (!isSection(one)) return refuseValue(`databases.${name}`, one, 'a section with database_uri', where)
-    const { provider: _, databaseUri, ...rest } = camelKeys(one)
+    const { provider: _, databaseUri, ...rest } = camelKeys(one, `databases.${name}`, where)
     return { name, section: { ...rest, ...(databaseUri === undefined ? {} : { url: databaseUri }) } }
   })
   const { outboxes } = root
@@ -127,7 +127,7 @@ const entriesOf = (root: Section, where: string): readonly Entry[] => {
 
 const checkRoot = (root: unknown, where: string): Section => {
   if (!isSection(root)) return refuseValue('the configuration', root, 'an object with outboxes', where)
-  const plain = camelKeys(root)
+  const plain = camelKeys(root, '', where)
   for (const key of Object.keys(plain)) {
     if (ROOT_KEYS.includes(key)) continue
     const hint =

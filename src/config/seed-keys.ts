@@ -3,7 +3,8 @@
  * `outbox.retry`, `outbox.cleanup` and `databases`, in snake case or camel case. What they mean here is said once, in
  * this file; everything behind it knows only our own names.
  */
-import { ConfigError, refuseValue } from './errors.ts'
+import { parseDuration } from './duration.ts'
+import { ConfigError, refuseValue, requireOne } from './errors.ts'
 
 export type Section = Readonly<Record<string, unknown>>
 
@@ -15,12 +16,23 @@ export const camel = (key: string): string =>
     ? key.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
     : key
 
-/** Own names of one section, camel case throughout; the values are as they were. */
-export const camelKeys = (section: Section): Section =>
-  Object.fromEntries(Object.entries(section).map(([key, value]) => [camel(key), value]))
+/**
+ * What one section says, camel case throughout; the values are as they were. A name in both cases is refused, because
+ * one of the values would go unseen.
+ */
+export const camelKeys = (section: Section, at: string, where: string): Section => {
+  const written = new Map<string, string>()
+  const said = Object.entries(section).filter(([, value]) => value !== undefined)
+  for (const [key] of said) {
+    const name = at === '' ? key : `${at}.${key}`
+    requireOne(written.get(camel(key)), name, where)
+    written.set(camel(key), name)
+  }
+  return Object.fromEntries(said.map(([key, value]) => [camel(key), value]))
+}
 
 /** Seconds as a number, or a duration as everywhere. */
-const seconds = (key: string, value: unknown, where: string): unknown => {
+const seconds = (key: string, value: unknown, where: string): string => {
   if (typeof value === 'string') return value
   if (typeof value === 'number' && value >= 0) return `${value}s`
   return refuseValue(key, value, 'seconds, or a duration such as 5s', where)
@@ -40,7 +52,7 @@ const rename = (section: Section, from: string, to: string, at: string): Section
 }
 
 const withRetry = (given: Section, at: string, where: string): Section => {
-  let retry = camelKeys(given)
+  let retry = camelKeys(given, at, where)
   for (const [from, to] of [
     ['baseDelaySeconds', 'base'],
     ['maxBackoffSeconds', 'max'],
@@ -61,7 +73,7 @@ const withCleanup = (outbox: Section, given: Section, at: string, where: string)
     ['abandonedRetentionHours', 'retentionDeadHours'],
   ])
   let all = outbox
-  for (const [key, value] of Object.entries(camelKeys(given))) {
+  for (const [key, value] of Object.entries(camelKeys(given, `${at}.cleanup`, where))) {
     const to = known.get(key)
     if (to !== undefined) all = rename({ ...all, [key]: value }, key, to, at)
     else if (key === 'cleanupIntervalTicks') all = { ...all, cleanupIntervalTicks: value }
@@ -77,32 +89,28 @@ const withCleanup = (outbox: Section, given: Section, at: string, where: string)
 const unknownKey = (key: string, known: readonly string[], where: string): string =>
   `${key} is not known (${where}); there are: ${known.join(', ')}`
 
-const tickMs = (outbox: Section): number => {
-  const { tickInterval } = outbox
-  return typeof tickInterval === 'number' && tickInterval > 0 ? tickInterval * 1_000 : 1_000
-}
+/** What cleanups are counted in where the file names no tick, or one without a pause. */
+const USUAL_TICK_MS = 1_000
 
 /** A section of settings in our own names. */
 export const translateOutbox = (given: Section, at: string, where: string): Section => {
-  const { cleanup, retry, ...rest } = camelKeys(given)
+  const { cleanup, retry, ...rest } = camelKeys(given, at, where)
   let outbox: Section = isSection(cleanup) ? withCleanup(rest, cleanup, at, where) : rest
   if (isSection(retry)) outbox = { ...outbox, retry: withRetry(retry, `${at}.retry`, where) }
   else if (retry !== undefined)
     refuseValue(`${at}.retry`, retry, 'a section with maxAttempts, base, max …', where)
   if (cleanup !== undefined && !isSection(cleanup)) refuseValue(`${at}.cleanup`, cleanup, 'a section', where)
-  const { cleanupIntervalTicks } = outbox
+  const { cleanupIntervalTicks, tickInterval } = outbox
+  const tick = tickInterval === undefined ? null : seconds(`${at}.tickInterval`, tickInterval, where)
+  const tickMs = tick === null ? null : parseDuration(tick)
   if (cleanupIntervalTicks !== undefined) {
     if (typeof cleanupIntervalTicks !== 'number')
       refuseValue(`${at}.cleanup.cleanupIntervalTicks`, cleanupIntervalTicks, 'a number of ticks', where)
-    const ms = Math.min(Number(cleanupIntervalTicks) * tickMs(outbox), 7 * 24 * 3_600_000)
-    const { cleanupIntervalTicks: _, ...others } = outbox
-    outbox = { ...others, cleanupIntervalMs: ms }
+    const ms = Math.min(Number(cleanupIntervalTicks) * (tickMs || USUAL_TICK_MS), 7 * 24 * 3_600_000)
+    outbox = rename({ ...outbox, cleanupIntervalTicks: ms }, 'cleanupIntervalTicks', 'cleanupIntervalMs', at)
   }
-  if ('tickInterval' in outbox) {
-    const value =
-      outbox.tickInterval === 0
-        ? `${NO_PAUSE_MS}ms`
-        : seconds(`${at}.tickInterval`, outbox.tickInterval, where)
+  if (tick !== null) {
+    const value = tickMs === 0 ? `${NO_PAUSE_MS}ms` : tick
     outbox = rename({ ...outbox, tickInterval: value }, 'tickInterval', 'pollInterval', at)
   }
   outbox = rename(outbox, 'messagesPerTick', 'pollBatchSize', at)
@@ -116,7 +124,7 @@ const SUBSCRIPTIONS = ['stream', 'event_store', 'eventStore']
  * and without a word it is on. Two that contradict each other are refused.
  */
 export const isEnabled = (root: Section, where: string): boolean => {
-  const server = isSection(root.server) ? camelKeys(root.server) : {}
+  const server = isSection(root.server) ? camelKeys(root.server, 'server', where) : {}
   const subscription = root.subscription ?? server.defaultSubscriptionType
   const { enableOutbox } = root
   if (subscription !== undefined && !SUBSCRIPTIONS.includes(String(subscription)))

@@ -3,7 +3,7 @@
  * default < code < file < environment < flag.
  */
 import { hintFor } from '../core/model/unknown-names.ts'
-import { ConfigError } from './errors.ts'
+import { ConfigError, requireOne } from './errors.ts'
 import { readValue } from './read-value.ts'
 import { camelKeys, isSection, type Section } from './seed-keys.ts'
 import { fullName, namesIn, SETTINGS, type Setting, type SettingScope, variablesOf } from './setting-table.ts'
@@ -50,7 +50,7 @@ const readSection = (
   extra: readonly string[] = [],
 ): Said[] => {
   const names = new Map<Setting, string>()
-  return Object.entries(camelKeys(section)).flatMap(([key, value]) => {
+  return Object.entries(camelKeys(section, at, origin.where)).flatMap(([key, value]) => {
     if (value === undefined) return []
     const setting = known.get(key)
     const name = at === '' ? key : `${at}.${key}`
@@ -62,14 +62,6 @@ const readSection = (
     names.set(setting, name)
     const read = readValue(setting, name, value, origin.where, false)
     return [{ setting, destination, value: read, origin, key: name }]
-  })
-}
-
-/** `pollInterval` and `pollIntervalMs` beside each other: nobody knows which of them is meant. */
-const requireOne = (other: string | undefined, name: string, where: string): void => {
-  if (other === undefined) return
-  throw new ConfigError(`${other} and ${name} are the same setting; keep one of them (${where})`, {
-    key: name,
   })
 }
 

@@ -53,7 +53,7 @@ export const hostOf = (outbox: unknown): OutboxHost | null => {
   return ((outbox as Record<symbol, unknown>)[HOST] as OutboxHost | undefined) ?? null
 }
 
-/** The options that hold with these settings. */
+/** The options that hold with these settings. A policy from outside is for all: no destination can be given one there. */
 export const withSettings = <Tx, E>(
   given: OutboxOptions<Tx, E>,
   { destinations: each = {}, mustExist: _, ...settings }: SettingsFromOutside,
@@ -63,7 +63,12 @@ export const withSettings = <Tx, E>(
   destinations: Object.fromEntries(
     Object.entries(given.destinations ?? {}).map(([name, destination]) => [
       name,
-      { ...destination, ...each['*'], ...each[name] },
+      {
+        ...destination,
+        ...(settings.retry === undefined ? {} : { retry: settings.retry }),
+        ...each['*'],
+        ...each[name],
+      },
     ]),
   ),
 })

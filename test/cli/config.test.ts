@@ -283,6 +283,14 @@ describe('a wrong configuration', () => {
       { outboxes, outbox: { pollInterval: '5s', pollIntervalMs: 1_000 } },
       'outbox.pollInterval and outbox.pollIntervalMs are the same setting',
     ],
+    [
+      { outboxes, outbox: { poll_interval: '5s', pollInterval: '10s' } },
+      'outbox.poll_interval and outbox.pollInterval are the same setting; keep one of them (',
+    ],
+    [
+      { outboxes, enable_outbox: true, enableOutbox: false },
+      'enable_outbox and enableOutbox are the same setting; keep one of them (',
+    ],
     [{ outboxes, outboxs: {} }, 'outboxs is not a key of the configuration; did you mean'],
     [
       { outboxes, subscription: 'event_store', enableOutbox: true },
