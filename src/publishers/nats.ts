@@ -132,7 +132,7 @@ const serversOf = ({ servers }: NatsPublisherOptions): string[] => {
 export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
   checkOptions('natsPublisher', options, {
     servers: { kind: 'anything' },
-    connection: { kind: 'anything', optional: true },
+    connection: { kind: 'object', optional: true },
     ackTimeoutMs: { kind: 'number', from: 1, to: 300_000, optional: true },
     connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
     format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },

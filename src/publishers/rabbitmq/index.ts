@@ -71,7 +71,7 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
     exchange: { kind: 'text or function', optional: true },
     mandatory: { kind: 'flag', optional: true },
     persistent: { kind: 'flag', optional: true },
-    connection: { kind: 'anything', optional: true },
+    connection: { kind: 'object', optional: true },
     connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
     format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
     source: { kind: 'text', optional: true },
