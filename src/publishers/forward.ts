@@ -3,6 +3,7 @@
  * payload; what is sent twice is stored once, because its deduplication id is the idempotency key there.
  */
 import {
+  ERROR_CODES,
   InvalidEventError,
   isOutageError,
   isPermanentError,
@@ -56,6 +57,24 @@ const draftOf = ({ event, run, deduplicationId }: OutgoingDelivery): ForwardDraf
   ...(typeof event.data === 'string' ? { json: event.data } : { payload: event.data }),
 })
 
+/** Somebody has to mend these over there: a password, a right, the tables. Every event fares alike until then. */
+const OUTAGES: ReadonlySet<unknown> = new Set([
+  ERROR_CODES.closed,
+  ERROR_CODES.missingPeer,
+  ERROR_CODES.schemaAhead,
+  ERROR_CODES.schemaBehind,
+  ERROR_CODES.storeReadOnly,
+  ERROR_CODES.storeUnavailable,
+])
+
+const isOutage = (error: unknown): boolean => {
+  if (!(error instanceof Error)) return false
+  // The other outbox may be of the other build of this package, so codes are looked at.
+  const { code, transient, detail } = error as Partial<StoreError>
+  if (error instanceof StoreError && transient === true) return true
+  return OUTAGES.has(code) && detail?.mayBeContent !== true
+}
+
 /** What the other outbox refuses it will always refuse; a database that cannot be asked says nothing about the event. */
 const judged = (error: unknown): unknown => {
   if (isPermanentError(error)) return error
@@ -63,10 +82,13 @@ const judged = (error: unknown): unknown => {
     return new PermanentError(`the outbox that it is forwarded to refuses it: ${error.message}`, {
       cause: error,
     })
-  if (error instanceof StoreError && error.transient)
-    return new OutageError(`the outbox that it is forwarded to cannot be reached: ${error.message}`, {
-      cause: error,
-    })
+  if (isOutage(error))
+    return new OutageError(
+      `the outbox that it is forwarded to takes nothing now: ${(error as Error).message}`,
+      {
+        cause: error,
+      },
+    )
   return error
 }
 

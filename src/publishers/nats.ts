@@ -2,7 +2,7 @@
  * `posthaste/publishers/nats`: a message of NATS JetStream per event, acknowledged by the stream that has its subject. The
  * stream recognises what comes twice by `Nats-Msg-Id`, within its window for duplicates.
  */
-import { InvalidOptionError, OutageError, PermanentError } from '../core/errors.ts'
+import { InvalidOptionError, isOutageError, OutageError, PermanentError } from '../core/errors.ts'
 import type { OutgoingDelivery, Publisher } from '../core/spi/index.ts'
 import { brokerPublisher } from './shared/broker.ts'
 import { checkOptions } from './shared/check-options.ts'
@@ -132,7 +132,7 @@ const serversOf = ({ servers }: NatsPublisherOptions): string[] => {
 export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
   checkOptions('natsPublisher', options, {
     servers: { kind: 'anything' },
-    connection: { kind: 'anything', optional: true },
+    connection: { kind: 'object', optional: true },
     ackTimeoutMs: { kind: 'number', from: 1, to: 300_000, optional: true },
     connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
     format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
@@ -174,9 +174,12 @@ export const natsPublisher = (options: NatsPublisherOptions): Publisher => {
       })
     } catch (error) {
       const hasStreams = connection.info?.jetstream === true || leadToStreams.has(connection.info?.server_id)
-      if (!isSilence(error) || hasStreams) throw judged(error)
-      // Another of the servers may have it.
-      leave()
+      const reason = judged(error)
+      const isAboutTheServer = isSilence(error) && !hasStreams
+      // The connection may be dead without a word, for which its own heartbeats take minutes; or another of the servers
+      // is the one to ask.
+      if (isOutageError(reason) || isAboutTheServer) leave()
+      if (!isAboutTheServer) throw reason
       throw new OutageError(
         `the server has no JetStream, or no stream has the subject "${subject}" where it leads to one`,
         { cause: error },

@@ -10,7 +10,8 @@ import { brokerPublisher } from './shared/broker.ts'
 import { checkOptions } from './shared/check-options.ts'
 import { type FormatOptions, type Message, messages } from './shared/message.ts'
 import { loadPeer } from './shared/peer.ts'
-import { sendEach } from './shared/results.ts'
+import { failed, sendEach } from './shared/results.ts'
+import { unlessSilent } from './shared/silence.ts'
 
 export interface RedisPublisherOptions extends FormatOptions {
   /** `redis://user:password@host:port/0`, or `rediss://…`. */
@@ -21,6 +22,8 @@ export interface RedisPublisherOptions extends FormatOptions {
   readonly waitForReplicas?: number
   /** How long they may take, in ms. Default 1,000; 1 to 60,000. */
   readonly waitMs?: number
+  /** How long nothing may be heard while answers are waited for, in ms. Default 10,000; 1 to 60,000. */
+  readonly answerTimeoutMs?: number
   /** How long connecting may take, in ms. Default 5,000; 1 to 60,000. */
   readonly connectTimeoutMs?: number
 }
@@ -90,15 +93,24 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
     prefix: { kind: 'text', optional: true },
     waitForReplicas: { kind: 'number', from: 0, to: 100, optional: true },
     waitMs: { kind: 'number', from: 1, to: 60_000, optional: true },
+    answerTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
     connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
     format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
     source: { kind: 'text', optional: true },
   })
-  const { url, prefix = '', waitForReplicas = 0, waitMs = 1_000, connectTimeoutMs = 5_000 } = options
+  const { url, prefix = '', waitForReplicas = 0, waitMs = 1_000 } = options
+  const { answerTimeoutMs = 10_000, connectTimeoutMs = 5_000 } = options
   const messageOf = messages(options, 'ce-')
 
+  const silent = (): OutageError => new OutageError(`Redis said nothing for ${answerTimeoutMs} ms`)
+
   const wait = async (client: Client): Promise<void> => {
-    const reached = Number(await client.sendCommand(['WAIT', String(waitForReplicas), String(waitMs)]))
+    // The server itself takes its time here.
+    const answer = await unlessSilent(waitMs + answerTimeoutMs, () =>
+      client.sendCommand(['WAIT', String(waitForReplicas), String(waitMs)]),
+    )
+    if (answer === null) throw silent()
+    const reached = Number(answer)
     if (reached < waitForReplicas)
       throw new OutageError(`${reached} of ${waitForReplicas} replicas had it within ${waitMs} ms`)
   }
@@ -134,7 +146,14 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
           throw reason
         }
       }
-      const results = await sendEach(deliveries, add, waitForReplicas > 0 ? [] : answered)
+      const results = await unlessSilent(answerTimeoutMs, (heard) =>
+        sendEach(deliveries, (delivery) => add(delivery).finally(heard), waitForReplicas > 0 ? [] : answered),
+      )
+      if (results === null) {
+        if (waitForReplicas > 0) throw silent()
+        leave()
+        return deliveries.map((_, at) => answered[at] ?? failed(silent()))
+      }
       if (waitForReplicas > 0) await wait(client)
       return results
     },

@@ -108,6 +108,7 @@ export const ALL_PUBLISHERS: Readonly<Record<string, Listed>> = {
       prefix: 'optional',
       waitForReplicas: 'optional',
       waitMs: 'optional',
+      answerTimeoutMs: 'optional',
       connectTimeoutMs: 'optional',
     },
   ),

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { InvalidOptionError } from '../../src/core/errors.ts'
 import type { Publisher } from '../../src/core/spi/index.ts'
@@ -46,6 +47,23 @@ describe('options of publishers', () => {
       expect(refusal).toMatchObject({ detail: { option: 'servers' } })
     },
   )
+
+  it.each([
+    ['kafka', 'sasl', [{ mechanism: 'PLAIN' }], ['PLAIN:hush', true, 5, ['hush']]],
+    ['kafka', 'tls', [true, false, {}], ['hush', 1, ['hush']]],
+    ['nats', 'connection', [{}], ['hush', true, ['hush']]],
+    ['rabbitmq', 'connection', [{}], ['hush', true, ['hush']]],
+  ])('%s: %s must be an object, and a text is not shown', async (name, option, good, bad) => {
+    const { make, needed } = ALL_PUBLISHERS[name] as (typeof ALL_PUBLISHERS)[string]
+    for (const value of good) await make({ ...needed, [option]: value }).close?.()
+    for (const value of bad) {
+      const refusal = refusalOf(() => make({ ...needed, [option]: value }))
+      expect(refusal).toBeInstanceOf(InvalidOptionError)
+      expect(refusal).toMatchObject({ detail: { option } })
+      expect(inspect(refusal)).toMatch(/must be .*an object, not/)
+      expect(inspect(refusal)).not.toContain('hush')
+    }
+  })
 
   it.each(['source', 'exchange'])('rabbitmq: %s has no more bytes than AMQP takes', async (option) => {
     const make = (value: string) => rabbitmqPublisher({ url: 'amqp://127.0.0.1:1', [option]: value })

@@ -98,6 +98,59 @@ describe('onGone', () => {
   })
 })
 
+describe('a request that is broken off from here', () => {
+  const DEADLINE = Object.assign(new Error('the time is over'), { code: 'POSTHASTE_DEADLINE' })
+
+  /** The second of two requests, each answered before the next begins, is broken off; when says the clock. */
+  const breakOff = async (endpoint: Endpoint, reason: Error, requestsAt: readonly [number, number]) => {
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(0)
+    const stop = new AbortController()
+    answer = (response) => {
+      if (requests === 1) {
+        clock.mockReturnValue(requestsAt[0])
+        response.writeHead(204).end()
+      } else if (requests === 2) {
+        clock.mockReturnValue(requestsAt[1])
+        stop.abort(reason)
+      } else response.writeHead(204).end()
+    }
+    const publisher = open(endpoint, { concurrency: 1, breakerThreshold: 1 })
+    const results = await publisher.send([t.delivery(), t.delivery()], { signal: stop.signal })
+    const next = await verdicts(publisher, [{}])
+    return { broken: results[1], next }
+  }
+
+  const UNCOUNTED = { ok: false, error: { code: 'POSTHASTE_RETRY_AFTER', counted: false, delayMs: 0 } }
+  const BOTH: [string, () => Endpoint][] = [
+    ['the only endpoint', () => fixed()],
+    ['endpoints by event', () => byEvent()],
+  ]
+
+  it.each(BOTH)('by a shutdown says nothing about event and endpoint: %s', async (_, endpoint) => {
+    const stopping = new Error('the outbox is stopping')
+    const { broken, next } = await breakOff(endpoint(), stopping, [100, 1_000])
+    expect(broken).toMatchObject(UNCOUNTED)
+    expect(next).toEqual(['done'])
+  })
+
+  it.each(BOTH)('because others had most of the time says nothing either: %s', async (_, endpoint) => {
+    const { broken, next } = await breakOff(endpoint(), DEADLINE, [900, 1_000])
+    expect(broken).toMatchObject(UNCOUNTED)
+    expect(next).toEqual(['done'])
+  })
+
+  it.each<[string, Error, readonly [number, number]]>([
+    ['most of the time of the batch', DEADLINE, [100, 1_000]],
+    ['all the time that requests have', new Error('the outbox is stopping'), [20_000, 35_000]],
+  ])('is charged to an endpoint that had %s and did not answer', async (_, reason, requestsAt) => {
+    const { broken, next } = await breakOff(byEvent(), reason, requestsAt)
+    expect(broken).toMatchObject({ ok: false, error: { name: 'WebhookError' } })
+    // Its breaker is open.
+    expect(next).toEqual(['retry'])
+    expect(requests).toBe(2)
+  })
+})
+
 describe('a header that no request can have', () => {
   it.each([
     ['authorization', 'Bearer hush\n'],

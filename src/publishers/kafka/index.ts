@@ -99,8 +99,8 @@ export const kafkaPublisher = (options: KafkaPublisherOptions): Publisher => {
   checkOptions('kafkaPublisher', options, {
     brokers: { kind: 'anything' },
     clientId: { kind: 'text', optional: true },
-    sasl: { kind: 'anything', optional: true },
-    tls: { kind: 'anything', optional: true },
+    sasl: { kind: 'object', optional: true },
+    tls: { kind: 'flag or object', optional: true },
     compression: { kind: 'choice', of: ['none', 'gzip', 'snappy', 'lz4', 'zstd'], optional: true },
     transactionalId: { kind: 'text', optional: true },
     maxMessageBytes: { kind: 'number', from: 1_000, to: 100_000_000, optional: true },

@@ -35,14 +35,24 @@ const REFUSED = 406
 /** The broker takes these two for more routing keys, and refuses the message where they are no lists of them. */
 const ORDERS = new Set(['CC', 'BCC'])
 
-/** The most that AMQP takes for a name; every event would be refused. */
+/** The most that AMQP takes for a name. */
 const MAX_NAME_BYTES = 255
 
+/** Every event would be refused. */
 const checkName = (option: 'exchange' | 'source', value: unknown): void => {
   if (typeof value !== 'string' || Buffer.byteLength(value) <= MAX_NAME_BYTES) return
   throw new InvalidOptionError(
     `rabbitmqPublisher: ${option} must have at most ${MAX_NAME_BYTES} bytes, not ${Buffer.byteLength(value)}`,
     { option, value },
+  )
+}
+
+/** Of one event. The client would throw it back, and with it the channel would be lost for those beside it. */
+const checkNameOf = (what: 'exchange' | 'routing key', value: string): void => {
+  const bytes = Buffer.byteLength(value)
+  if (bytes <= MAX_NAME_BYTES) return
+  throw new PermanentError(
+    `it is no message of AMQP: its ${what} has ${bytes} bytes, and may have ${MAX_NAME_BYTES}`,
   )
 }
 
@@ -61,7 +71,7 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
     exchange: { kind: 'text or function', optional: true },
     mandatory: { kind: 'flag', optional: true },
     persistent: { kind: 'flag', optional: true },
-    connection: { kind: 'anything', optional: true },
+    connection: { kind: 'object', optional: true },
     connectTimeoutMs: { kind: 'number', from: 1, to: 60_000, optional: true },
     format: { kind: 'choice', of: ['plain', 'cloudevents', 'cloudevents-binary'], optional: true },
     source: { kind: 'text', optional: true },
@@ -84,8 +94,11 @@ export const rabbitmqPublisher = (options: RabbitmqPublisherOptions): Publisher 
   const parcelOf = (delivery: OutgoingDelivery, onAnswer: Parcel['onAnswer']): Parcel => {
     const { body, contentType, headers } = messageOf(delivery)
     const { event, deduplicationId, topic } = delivery
+    const exchangeName = exchangeOf(event)
+    checkNameOf('exchange', exchangeName)
+    checkNameOf('routing key', topic)
     return {
-      exchange: exchangeOf(event),
+      exchange: exchangeName,
       routingKey: topic,
       body: asBuffer(body),
       onAnswer,

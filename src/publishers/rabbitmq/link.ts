@@ -18,6 +18,7 @@ interface AmqpChannel {
     properties: object,
     confirmed: (error: Error | null) => void,
   ): boolean
+  close(): Promise<unknown>
 }
 
 export interface Connection {
@@ -42,12 +43,17 @@ const CHANNEL_OPTIONS = { highWaterMark: 256 }
 export class Channel {
   /** Why it is closed, or null. */
   closedFor: Error | null = null
+  /**
+   * A message could not be written. Some versions of the client count it all the same, and would take the answer to each
+   * message after it for the answer to the one before. So nothing is written after it.
+   */
+  isSpoilt = false
   readonly returned = new Map<string, Returned>()
-  readonly publish: AmqpChannel['publish']
+  readonly #channel: AmqpChannel
   #wake: () => void = nothing
 
   constructor(channel: AmqpChannel) {
-    this.publish = channel.publish.bind(channel)
+    this.#channel = channel
     channel.on('error', (error) => {
       this.closedFor = error
     })
@@ -60,6 +66,27 @@ export class Channel {
     channel.on('return', (message) => {
       this.returned.set(message.properties.messageId ?? '', message)
     })
+  }
+
+  get isUsable(): boolean {
+    return this.closedFor === null && !this.isSpoilt
+  }
+
+  readonly publish: AmqpChannel['publish'] = (...message) => {
+    try {
+      return this.#channel.publish(...message)
+    } catch (error) {
+      this.isSpoilt = true
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.#channel.close()
+    } catch {
+      // It is closed already, or goes with its connection.
+    }
   }
 
   /** Resolves when the socket has taken what was written, or never will. */
@@ -100,7 +127,8 @@ export class Link {
       return await work(channel)
     } finally {
       channel.returned.clear()
-      if (channel.closedFor === null) this.#idle.push(channel)
+      if (channel.isUsable) this.#idle.push(channel)
+      else if (channel.closedFor === null) void channel.close()
     }
   }
 

@@ -2,7 +2,7 @@
  * Sends messages and waits for the confirmation of each. The broker closes a channel for a message that it refuses, and
  * does not say which one it was: then those without an answer are sent again in halves, until it is alone.
  */
-import { PermanentError, RetryAfter } from '../../core/errors.ts'
+import { OutageError, PermanentError, RetryAfter } from '../../core/errors.ts'
 import type { SendResult } from '../../core/spi/index.ts'
 import { failed, SENT } from '../shared/results.ts'
 import type { Channel, Link, Returned } from './link.ts'
@@ -41,6 +41,14 @@ const notTaken = (): RetryAfter =>
     counted: false,
   })
 
+/** Nothing was written: all headers together are too long, or the client has begun to close the connection. */
+const notWritten = (error: unknown): Error => {
+  const { name, message } = error instanceof Error ? error : new Error(String(error))
+  return name === 'IllegalOperationError'
+    ? new OutageError(`RabbitMQ could not be asked: ${message}`, { cause: error })
+    : new PermanentError(`it is no message of AMQP: ${message}`, { cause: error })
+}
+
 /** Resolves with null when the channel is closed before there is an answer. */
 const confirmation = (
   channel: Channel,
@@ -49,23 +57,25 @@ const confirmation = (
 ): Promise<SendResult | null> =>
   new Promise((resolve) => {
     const { exchange, routingKey, body, properties, onAnswer } = parcel
-    const end = (result: SendResult): void => {
-      onAnswer(result)
+    let isOver = false
+    /** The first answer counts: what is said of a message that was not written is meant for another one. */
+    const end = (result: SendResult | null): void => {
+      if (isOver) return
+      isOver = true
+      if (result !== null) onAnswer(result)
       resolve(result)
     }
     const answer = (error: Error | null): void => {
       // A message comes back before it is confirmed.
       const returned = channel.returned.get(properties.messageId)
-      if (channel.closedFor !== null) resolve(null)
+      if (channel.closedFor !== null) end(null)
       else if (error !== null) end(failed(notTaken()))
       else end(returned === undefined ? SENT : failed(notRouted(returned, parcel)))
     }
     try {
       written(channel.publish(exchange, routingKey, body, properties, answer))
     } catch (error) {
-      // Nothing was written: a name is too long, or all headers together are.
-      const why = error instanceof Error ? error.message : String(error)
-      end(failed(new PermanentError(`it is no message of AMQP: ${why}`, { cause: error })))
+      end(failed(notWritten(error)))
     }
   })
 
@@ -73,7 +83,7 @@ const sendRound = (link: Link, parcels: readonly Parcel[]): Promise<Round> =>
   link.withChannel(async (channel) => {
     const answers: Promise<SendResult | null>[] = []
     for (const parcel of parcels) {
-      if (channel.closedFor !== null) break
+      if (!channel.isUsable) break
       let hasRoom = true
       answers.push(confirmation(channel, parcel, (room) => (hasRoom = room)))
       if (!hasRoom) await channel.drained()
@@ -116,7 +126,9 @@ const publishTogether = async (link: Link, parcels: readonly Parcel[]): Promise<
     return result ?? (isCharged ? failed(closedFor) : null)
   })
   const open = all.flatMap((result, at) => (result === null ? [at] : []))
-  await publishParts(link, parcels, halves(open), all)
+  // One that could not be written is known already, and those behind it were not sent.
+  const parts = closedFor === null && open.length > 0 ? [open] : halves(open)
+  await publishParts(link, parcels, parts, all)
   return all as SendResult[]
 }
 

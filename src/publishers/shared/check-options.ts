@@ -3,7 +3,16 @@ import { InvalidOptionError, readGiven } from '../../core/errors.ts'
 import { refuseUnknown, shownWithKind } from '../../core/model/index.ts'
 
 export type Rule = { readonly optional?: boolean } & (
-  | { readonly kind: 'text' | 'flag' | 'function' | 'text or function' | 'anything' }
+  | {
+      readonly kind:
+        | 'text'
+        | 'flag'
+        | 'function'
+        | 'text or function'
+        | 'object'
+        | 'flag or object'
+        | 'anything'
+    }
   | { readonly kind: 'choice'; readonly of: readonly string[] }
   /** Whole. */
   | { readonly kind: 'number'; readonly from: number; readonly to: number }
@@ -19,6 +28,10 @@ const wanted = (rule: Rule): string => {
       return 'a function'
     case 'text or function':
       return 'a text that is not empty, or a function'
+    case 'object':
+      return 'an object'
+    case 'flag or object':
+      return 'true, false or an object'
     case 'anything':
       return 'there'
     case 'choice':
@@ -27,6 +40,9 @@ const wanted = (rule: Rule): string => {
       return `a whole number from ${rule.from} to ${rule.to}`
   }
 }
+
+const isObject = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const keeps = (rule: Rule, value: unknown): boolean => {
   switch (rule.kind) {
@@ -38,6 +54,10 @@ const keeps = (rule: Rule, value: unknown): boolean => {
       return typeof value === 'function'
     case 'text or function':
       return typeof value === 'function' || (typeof value === 'string' && value !== '')
+    case 'object':
+      return isObject(value)
+    case 'flag or object':
+      return typeof value === 'boolean' || isObject(value)
     case 'anything':
       return value !== undefined && value !== null
     case 'choice':
@@ -59,11 +79,13 @@ export const checkOptions = <Options extends object>(
     for (const [option, rule] of Object.entries(known)) {
       const value = (options as Readonly<Record<string, unknown>>)[option]
       if (keeps(rule, value) || (value === undefined && rule.optional === true)) continue
+      // A text in the place of credentials may be one of them.
+      const isHidden = typeof value === 'string' && rule.kind.endsWith('object')
       // Only what is left out gets its default.
       const why =
         value === null && rule.optional === true
           ? 'must not be null; leave it out for the default'
-          : `must be ${wanted(rule)}, not ${shownWithKind(value)}`
-      throw new InvalidOptionError(`${at}: ${option} ${why}`, { option, value })
+          : `must be ${wanted(rule)}, not ${isHidden ? 'a text' : shownWithKind(value)}`
+      throw new InvalidOptionError(`${at}: ${option} ${why}`, { option, value: isHidden ? 'string' : value })
     }
   })

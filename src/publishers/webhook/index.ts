@@ -6,7 +6,13 @@
  * event have breakers of their own (endpoints.ts), so that one of them does not hold up the others.
  */
 import { setMaxListeners } from 'node:events'
-import { InvalidOptionError, OutageError, PermanentError, RetryAfter } from '../../core/errors.ts'
+import {
+  ERROR_CODES,
+  InvalidOptionError,
+  OutageError,
+  PermanentError,
+  RetryAfter,
+} from '../../core/errors.ts'
 import type { EventRecord } from '../../core/model/index.ts'
 import type { OutgoingDelivery, Publisher, SendContext } from '../../core/spi/index.ts'
 import { checkOptions } from '../shared/check-options.ts'
@@ -55,6 +61,7 @@ export interface WebhookPublisherOptions extends FormatOptions {
   readonly lookup?: Lookup
 }
 
+const DEFAULT_TIMEOUT_MS = 15_000
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000
 const SHOWN_CHARS = 500
 
@@ -70,6 +77,20 @@ const saying = ({ status, text }: Answer): string =>
 
 /** 5xx without words of their own: somebody on the way, not the application, answered. */
 const UNREACHABLE_STATUS = new Set([502, 503, 504])
+
+/** Of the core, or of a signal of Node's. Whoever else ends a send has reasons of their own, such as a shutdown. */
+const isDeadline = (reason: unknown): boolean => {
+  const { code, name } = (reason ?? {}) as { readonly code?: unknown; readonly name?: unknown }
+  return code === ERROR_CODES.deadline || name === 'TimeoutError'
+}
+
+/** It may have arrived, as whatever had no answer. */
+const brokenOff = (cause: unknown): RetryAfter =>
+  new RetryAfter(0, {
+    message: 'the request was broken off from here before the endpoint had its time to answer',
+    counted: false,
+    cause,
+  })
 
 class WebhookPublisher implements Publisher {
   readonly maxBatch = 100
@@ -108,7 +129,8 @@ class WebhookPublisher implements Publisher {
     if (this.#closed) throw closedError('the webhook publisher')
     // Each delivery listens to it, and Node takes more than ten listeners for a leak.
     setMaxListeners(0, context.signal)
-    const sending = sendEach(deliveries, (delivery) => this.#sendOne(delivery, context))
+    const startedAt = performance.now()
+    const sending = sendEach(deliveries, (delivery) => this.#sendOne(delivery, context, startedAt))
     this.#underWay.add(sending)
     try {
       return await sending
@@ -123,7 +145,7 @@ class WebhookPublisher implements Publisher {
     this.#poster.close()
   }
 
-  async #sendOne(delivery: OutgoingDelivery, context: SendContext): Promise<void> {
+  async #sendOne(delivery: OutgoingDelivery, context: SendContext, batchAt: number): Promise<void> {
     const { endpoint: given } = this.#options
     const endpoint =
       typeof given === 'function'
@@ -135,11 +157,13 @@ class WebhookPublisher implements Publisher {
       // Also for those that waited for their turn while the endpoint said so.
       if (state.gone) throw gone(endpoint.url)
       let answer: Answer
+      const requestAt = performance.now()
       try {
         answer = await this.#post(endpoint, delivery, context)
       } catch (error) {
         // Nothing was sent: the event cannot be, or the endpoint was set up wrongly.
         if (error instanceof PermanentError || error instanceof InvalidOptionError) throw error
+        if (this.#isOurDoing(context.signal, batchAt, requestAt)) throw brokenOff(error)
         state.unreachable(performance.now())
         throw this.#unreachable(error)
       }
@@ -174,7 +198,7 @@ class WebhookPublisher implements Publisher {
     delivery: OutgoingDelivery,
     { signal }: SendContext,
   ): Promise<Answer> {
-    const { timeoutMs = 15_000, maxResponseBytes = 16_384 } = this.#options
+    const { timeoutMs = DEFAULT_TIMEOUT_MS, maxResponseBytes = 16_384 } = this.#options
     const url = readUrl(endpoint.url, this.#guard)
     if (url instanceof PermanentError) throw url
     const keys = keysOf(endpoint)
@@ -195,6 +219,19 @@ class WebhookPublisher implements Publisher {
       signal: until,
       maxResponseBytes,
     })
+  }
+
+  /**
+   * We gave up before the endpoint could be blamed: because of a shutdown, or because the time of the batch was over and
+   * those before it had had most of it. Where a request had at least half of that time no other would have had much more,
+   * so it counts: an endpoint that never answers must be found out also where the destination waits less than we would.
+   */
+  #isOurDoing(signal: AbortSignal, batchAt: number, requestAt: number): boolean {
+    if (!signal.aborted) return false
+    const now = performance.now()
+    const hadMs = now - requestAt
+    if (hadMs >= (this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS)) return false
+    return !isDeadline(signal.reason) || hadMs < (now - batchAt) / 2
   }
 
   /** The only endpoint is the place; one of many is part of what is wrong with the event. */

@@ -9,6 +9,7 @@ import {
   GAVE_WAY,
   LOCK_TIMED_OUT,
   REFUSED_ROW,
+  refusedStatement,
   SOCKET_CODES,
   sentenceOf,
   socketCode,
@@ -138,7 +139,7 @@ const TRANSLATIONS: Readonly<Record<number, Translation>> = {
   1142: FORBIDDEN,
   1143: FORBIDDEN,
   1146: MISSING,
-  1153: unavailable('refused a packet as too large. Raise max_allowed_packet to 16 MiB or more.', false),
+  1153: refusedStatement('refused a packet as too large. Raise max_allowed_packet to 16 MiB or more.'),
   1203: unavailable(
     'has no connection left for this user. Raise max_user_connections, or lower the size of the pools.',
     true,
@@ -189,7 +190,7 @@ const withoutContent = (error: Error, quotesRows: boolean): Error => {
 }
 
 /** The number alone, because the server's text may quote a row. */
-const unknown = (number: number): Translation => unavailable(`refused a statement (error ${number}).`, false)
+const unknown = (number: number): Translation => refusedStatement(`refused a statement (error ${number}).`)
 
 /**
  * Errors of our own pass unchanged, so that a caller may translate at every border; so do errors that no
@@ -204,6 +205,7 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
       cause: withoutContent(error as Error, known.code === ERROR_CODES.conflict),
       transient: known.transient,
       errno: number,
+      ...(known.mayBeContent === true ? { mayBeContent: true } : {}),
     })
   }
   const socket = socketCode(error, CONNECTION_CODES)

@@ -11,6 +11,7 @@ import {
   GAVE_WAY,
   LOCK_TIMED_OUT,
   REFUSED_ROW,
+  refusedStatement,
   sentenceOf,
   socketCode,
   TOO_MANY_CONNECTIONS,
@@ -124,11 +125,12 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
   const state = sqlState(error)
   if (state !== null) {
     const { message, constraint } = error as DriverError
-    const known = translationOf(state) ?? unavailable(`refused a statement: ${String(message)}`, false)
+    const known = translationOf(state) ?? refusedStatement(`refused a statement: ${String(message)}`)
     return new StoreError(known.code, `${place} ${sentenceOf(known, error)}`, {
       cause: error,
       transient: known.transient,
       sqlState: state,
+      ...(known.mayBeContent === true ? { mayBeContent: true } : {}),
       ...(typeof constraint === 'string' ? { constraint } : {}),
     })
   }

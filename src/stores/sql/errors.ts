@@ -33,6 +33,8 @@ export interface Translation {
   readonly text: string
   /** What the server says is worth repeating: it names what this is about, and nothing of what is stored. */
   readonly quotes?: true
+  /** It may be what is in the statement, and not the database, that is the matter. */
+  readonly mayBeContent?: true
 }
 
 export const sentenceOf = ({ text, quotes }: Translation, error: unknown): string =>
@@ -42,6 +44,12 @@ export const unavailable = (text: string, transient: boolean): Translation => ({
   code: ERROR_CODES.storeUnavailable,
   transient,
   text,
+})
+
+/** For a reason that nobody knows here. */
+export const refusedStatement = (text: string): Translation => ({
+  ...unavailable(text, false),
+  mayBeContent: true,
 })
 
 export const busy = (text: string): Translation => ({ code: ERROR_CODES.storeBusy, transient: true, text })

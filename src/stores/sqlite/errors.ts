@@ -124,5 +124,6 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
   }
   return new StoreError(ERROR_CODES.storeUnavailable, `${place} refused a statement: ${error.message}`, {
     cause: error,
+    mayBeContent: true,
   })
 }

@@ -122,6 +122,20 @@ describe('nats in particular', () => {
     expect((await send()).map((result) => t.verdict(result))).toEqual(['done', 'done'])
   })
 
+  it('a connection that fell silent is left for a new one when an acknowledgement does not come', async () => {
+    const { t, url } = await begin({})
+    const proxy = await startProxy(url)
+    onTestFinished(() => proxy[Symbol.asyncDispose]())
+    const publisher = t.closing(natsPublisher({ servers: proxy.url, ackTimeoutMs: 300 }))
+    const send = async (data: string) =>
+      t.verdict((await t.send(publisher, [t.delivery({ data: JSON.stringify(data) })], 20_000))[0])
+    expect(await send('first')).toBe('done')
+    const silenced = proxy.silenceAt('unanswered', 'before')
+    expect(await send('unanswered')).toBe('outage')
+    await silenced
+    expect(await send('last')).toBe('done')
+  })
+
   it('a server without JetStream that leads to one that has it says something about the subject', async () => {
     const port = await freePort()
     const hub = await startServer(

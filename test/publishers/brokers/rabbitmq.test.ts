@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChannelModel, type ConsumeMessage, connect } from 'amqplib'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { homeOfService } from '../../../scripts/services/index.ts'
 import { askErlang } from '../../../scripts/services/rabbitmq.ts'
 import type { Publisher } from '../../../src/core/spi/index.ts'
@@ -152,6 +152,72 @@ describe('rabbitmq in particular', () => {
   it('takes no message of which a name is longer than AMQP allows', async () => {
     const results = await t.send(t.open(), [t.delivery({ topic: 'x'.repeat(300) }), t.delivery()])
     expect(verdicts(results)).toEqual(['dead', 'done'])
+  })
+
+  it('takes no message whose exchange is longer than AMQP allows, and keeps the channel for the others', async () => {
+    const opened = vi.spyOn(Object.getPrototypeOf(connection), 'createConfirmChannel')
+    const publisher = t.closing(
+      rabbitmqPublisher({ url, exchange: ({ key }) => (key === 'long' ? 'ü'.repeat(128) : '') }),
+    )
+    const results = await t.send(publisher, [t.delivery({ key: 'long' }), t.delivery()])
+    expect(verdicts(results)).toEqual(['dead', 'done'])
+    expect(verdicts(await t.send(publisher, [t.delivery()]))).toEqual(['done'])
+    expect(opened.mock.calls.length).toBe(1)
+    opened.mockRestore()
+  })
+
+  /** The client's, called as a method of the channel. */
+  type Publish = (this: ClientChannel, ...args: unknown[]) => boolean
+  interface ClientChannel {
+    readonly connection: { close(): void }
+    pushConfirmCallback(confirmed: unknown): void
+  }
+
+  /** Stands in for the client's own, which it is given; before the publisher has a channel. */
+  const replacePublish = async (replacement: (real: Publish, plain: Publish) => Publish) => {
+    const confirming = Object.getPrototypeOf(await connection.createConfirmChannel())
+    const real: Publish = confirming.publish
+    const plain: Publish = Object.getPrototypeOf(confirming).publish
+    const spy = vi.spyOn(confirming, 'publish').mockImplementation(replacement(real, plain) as never)
+    onTestFinished(() => spy.mockRestore())
+  }
+
+  it('takes no answer for that of another message where the client counts what it could not write', async () => {
+    // As versions before 1.0.4 do it.
+    await replacePublish(
+      (_, plain) =>
+        function (exchange, routingKey, body, properties, confirmed) {
+          this.pushConfirmCallback(confirmed)
+          return plain.call(this, exchange, routingKey, body, properties)
+        },
+    )
+    const full = newTopic()
+    const channel = await connection.createChannel()
+    await channel.assertQueue(full, { maxLength: 1, overflow: 'reject-publish' } as object)
+    const publisher = t.open()
+    await t.sends(publisher, [t.delivery({ topic: full })])
+    const unwritable = () => t.delivery({ headers: { large: 'x'.repeat(100_000) } })
+    const toFull = () => t.delivery({ topic: full })
+    const batch = [t.delivery(), unwritable(), toFull(), t.delivery(), unwritable(), toFull(), t.delivery()]
+    const results = verdicts(await t.send(publisher, batch, 10_000))
+    expect(results).toEqual(['done', 'dead', 'retry', 'done', 'dead', 'retry', 'done'])
+    expect(verdicts(await t.send(publisher, [toFull(), t.delivery()], 10_000))).toEqual(['retry', 'done'])
+    expect((await place.received(4)).length).toBe(4)
+  })
+
+  it('does not take a connection that the client has begun to close for a fault of the message', async () => {
+    let closes = 1
+    await replacePublish(
+      (real) =>
+        function (...args) {
+          if (closes-- > 0) this.connection.close()
+          return real.apply(this, args)
+        },
+    )
+    const publisher = t.open()
+    const batch = [t.delivery(), t.delivery()]
+    expect(verdicts(await t.send(publisher, batch))).toEqual(['outage', 'outage'])
+    expect(verdicts(await t.send(publisher, batch))).toEqual(['done', 'done'])
   })
 
   const siteOf = async () => {

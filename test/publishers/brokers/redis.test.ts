@@ -100,6 +100,33 @@ describe('redis in particular', () => {
     expect(used.size).toBe(2)
   })
 
+  it.each([
+    ['an entry', 'unanswered', {}],
+    ['the question for replicas', 'WAIT', { waitForReplicas: 1, waitMs: 1 }],
+  ])(
+    'a connection that falls silent at %s is given up in time, and left for a new one',
+    async (_, text, options) => {
+      const { url, t } = await begin()
+      const proxy = await startProxy(url)
+      onTestFinished(() => proxy[Symbol.asyncDispose]())
+      const publisher = t.closing(redisPublisher({ url: proxy.url, answerTimeoutMs: 300, ...options }))
+      const silenced = proxy.silenceAt(text, 'before')
+      const delivery = t.delivery({ data: '"unanswered"' })
+      const [result] = await t.send(publisher, [delivery], 20_000)
+      await silenced
+      expect(t.verdict(result)).toBe('outage')
+      expect(String((result as { readonly error: unknown }).error)).toContain('Redis said nothing for 300 ms')
+      const used = new Set<number>()
+      proxy.onSent((connection) => void used.add(connection))
+      const [again] = await t.send(publisher, [delivery], 20_000)
+      // This server has no replicas, which it says at once.
+      if (text === 'WAIT')
+        expect(String((again as { readonly error: unknown }).error)).toContain('0 of 1 replicas')
+      else expect(t.verdict(again)).toBe('done')
+      expect([...used]).toEqual([2])
+    },
+  )
+
   it.each(['MOVED 1 127.0.0.1:1', 'ASK 1 127.0.0.1:1'])(
     'a stream that another server of a cluster has is about its events alone: %s',
     async (answer) => {

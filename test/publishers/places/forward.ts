@@ -1,8 +1,18 @@
 import { createOutbox } from '../../../src/index.ts'
-import { forwardPublisher } from '../../../src/publishers/forward.ts'
+import { type ForwardTarget, forwardPublisher } from '../../../src/publishers/forward.ts'
 import { memoryStore } from '../../../src/stores/memory/index.ts'
+import { storeErrorOf } from '../../../src/stores/postgres/errors.ts'
 import type { PublisherHarness, ReceivedMessage } from '../../../src/testing/suites/index.ts'
 import { lowerNames, untilThere } from '../received.ts'
+
+/** The outbox of a database of PostgreSQL that answers with an error of this code. */
+export const refusing = (code: string): ForwardTarget<null> => ({
+  async transaction() {
+    const error = Object.assign(new Error('it is refused'), { code, severity: 'FATAL' })
+    throw storeErrorOf(error, 'PostgreSQL')
+  },
+  publishMany: async () => [],
+})
 
 /** Into an outbox that nobody delivers from, so that everything stays where it can be looked at. */
 export const createForwardPlace = async (): Promise<PublisherHarness> => {
@@ -45,6 +55,7 @@ export const createForwardPlace = async (): Promise<PublisherHarness> => {
     keepsKey: true,
     tooLarge: 2_000_001,
     open: () => forwardPublisher({ to: outbox }),
+    openRefused: () => forwardPublisher({ to: refusing('28P01') }),
     received: (count) => untilThere(count, look),
     dispose: () => outbox.close(),
   }
