@@ -113,8 +113,6 @@ let isCrashing = false
  * elsewhere is not meant here, because a supervisor starts a process that crashed again.
  */
 const crash = (error: unknown): void => {
-  // Who listens to these decides about them, as without this program.
-  if (process.listenerCount('uncaughtException') > 1) return
   if (isCrashing) process.exit(EXIT.failed)
   isCrashing = true
   const { message, stack } = error instanceof Error ? error : new Error(String(error))
@@ -124,7 +122,26 @@ const crash = (error: unknown): void => {
   leave(said ?? fail(failure, process.argv.includes('--json')))
 }
 
-process.on('uncaughtException', crash)
+/**
+ * Who else listens to these decides about them, as without this program. Many of them end the process only where they
+ * are alone, so we are not there beside them.
+ */
+const hearCrashes = (): void => {
+  const isOther = (event: string | symbol, listener: unknown): boolean =>
+    event === 'uncaughtException' && listener !== crash
+  const hearAlone = (): void => {
+    if (process.listenerCount('uncaughtException') === 0) process.on('uncaughtException', crash)
+  }
+  process.on('newListener', (event, listener) => {
+    if (isOther(event, listener)) process.off('uncaughtException', crash)
+  })
+  process.on('removeListener', (event, listener) => {
+    if (isOther(event, listener)) hearAlone()
+  })
+  hearAlone()
+}
+
+hearCrashes()
 stdout.on('error', readerLeft)
 stderr.on('error', readerLeft)
 leave(await main(process.argv.slice(2)))

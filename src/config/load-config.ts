@@ -358,14 +358,15 @@ export const loadConfig = async (options: LoadOptions = {}): Promise<LoadedConfi
   ]
   const workerSettings = workerOf([saidOfWorker(workerSection, where), ...onTop])
   const only = options.outbox ?? (file === null ? undefined : environment.POSTHASTE_OUTBOX)
-  const entries = chosen(entriesOf(root, where), only)
+  const all = entriesOf(root, where)
+  const entries = chosen(all, only)
   if (entries.length === 0)
     throw new ConfigError(`outboxes is empty; name at least one (${where})`, { key: 'outboxes' })
   const worker = checkBounds(workerSettings)
   const around = { folder: file === null ? start : dirname(file), start, where, options, environment, worker }
   const made: Made[] = []
   for (const entry of entries) made.push(await makeLoaded(entry, around, common, onTop))
-  requireNamed(made)
+  requireNamed(made, entries.length < all.length)
   return {
     file,
     enabled,

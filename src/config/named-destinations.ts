@@ -29,12 +29,17 @@ const unknown = (missing: string, { destination, origin, key: written }: Said, t
 const listText = (names: readonly string[]): string =>
   names.length === 0 ? 'none is declared' : `there are: ${[...new Set(names)].join(', ')}`
 
-/** What is said for one outbox names its destinations; what is said for all of them, those of any. */
-export const requireNamed = (outboxes: readonly Addressed[]): void => {
+/**
+ * What is said for one outbox names its destinations; what is said for all of them, those of any. Where one was `chosen`
+ * from several nobody knows the destinations of the others: only what was typed for it must be there.
+ */
+export const requireNamed = (outboxes: readonly Addressed[], chosen: boolean): void => {
   const anywhere = outboxes.flatMap(({ declared }) => declared)
   for (const { name, declared, said, own } of outboxes) {
     for (const one of said) {
-      const isOwn = own.includes(one) || outboxes.length === 1
+      const isTyped = one.origin.kind === 'flag'
+      const isOwn = own.includes(one) || (outboxes.length === 1 && (!chosen || isTyped))
+      if (chosen && !isOwn) continue
       const known = isOwn ? declared : anywhere
       const missing = namedBy(one).find((named) => !known.includes(named))
       if (missing === undefined) continue

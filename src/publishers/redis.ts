@@ -11,7 +11,7 @@ import { checkOptions } from './shared/check-options.ts'
 import { type FormatOptions, type Message, messages } from './shared/message.ts'
 import { loadPeer } from './shared/peer.ts'
 import { failed, sendEach } from './shared/results.ts'
-import { unlessSilent } from './shared/silence.ts'
+import { Silence } from './shared/silence.ts'
 
 export interface RedisPublisherOptions extends FormatOptions {
   /** `redis://user:password@host:port/0`, or `rediss://…`. */
@@ -36,6 +36,11 @@ interface Client {
   destroy(): void
   on(event: 'error' | 'end', listener: (error?: unknown) => void): unknown
   sendCommand(args: readonly Argument[]): Promise<unknown>
+}
+
+interface Open {
+  readonly client: Client
+  readonly silence: Silence
 }
 
 interface RedisModule {
@@ -102,12 +107,13 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
   const { answerTimeoutMs = 10_000, connectTimeoutMs = 5_000 } = options
   const messageOf = messages(options, 'ce-')
 
-  const silent = (): OutageError => new OutageError(`Redis said nothing for ${answerTimeoutMs} ms`)
+  // WAIT keeps the connection as long as it takes, and what others send over it waits behind.
+  const limitMs = answerTimeoutMs + (waitForReplicas > 0 ? waitMs : 0)
+  const silent = (): OutageError => new OutageError(`Redis said nothing for ${limitMs} ms`)
 
-  const wait = async (client: Client): Promise<void> => {
-    // The server itself takes its time here.
-    const answer = await unlessSilent(waitMs + answerTimeoutMs, () =>
-      client.sendCommand(['WAIT', String(waitForReplicas), String(waitMs)]),
+  const wait = async ({ client, silence }: Open): Promise<void> => {
+    const answer = await silence.limit(limitMs, () =>
+      client.sendCommand(['WAIT', String(waitForReplicas), String(waitMs)]).finally(() => silence.broken()),
     )
     if (answer === null) throw silent()
     const reached = Number(answer)
@@ -115,7 +121,7 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
       throw new OutageError(`${reached} of ${waitForReplicas} replicas had it within ${waitMs} ms`)
   }
 
-  return brokerPublisher<Client>({
+  return brokerPublisher<Open>({
     name: 'Redis',
     maxBatch: 1_000,
     async open(broken) {
@@ -131,10 +137,11 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
       } finally {
         clearTimeout(enough)
       }
-      return client
+      return { client, silence: new Silence() }
     },
-    end: (client) => client.destroy(),
-    async send(client, deliveries, { answered, leave }) {
+    end: ({ client }) => client.destroy(),
+    async send(open, deliveries, { answered, leave }) {
+      const { client, silence } = open
       const add = async (delivery: OutgoingDelivery): Promise<void> => {
         const entry = entryOf(`${prefix}${delivery.topic}`, messageOf(delivery))
         try {
@@ -146,15 +153,17 @@ export const redisPublisher = (options: RedisPublisherOptions): Publisher => {
           throw reason
         }
       }
-      const results = await unlessSilent(answerTimeoutMs, (heard) =>
-        sendEach(deliveries, (delivery) => add(delivery).finally(heard), waitForReplicas > 0 ? [] : answered),
+      const addHeard = (delivery: OutgoingDelivery): Promise<void> =>
+        add(delivery).finally(() => silence.broken())
+      const results = await silence.limit(limitMs, () =>
+        sendEach(deliveries, addHeard, waitForReplicas > 0 ? [] : answered),
       )
       if (results === null) {
         if (waitForReplicas > 0) throw silent()
         leave()
         return deliveries.map((_, at) => answered[at] ?? failed(silent()))
       }
-      if (waitForReplicas > 0) await wait(client)
+      if (waitForReplicas > 0) await wait(open)
       return results
     },
   })

@@ -128,6 +128,12 @@ describe('code of the user', { timeout: 120_000 }, () => {
     expect(stdout + stderr).not.toContain('secret')
   })
 
+  it('beside which somebody ends the process, if nobody else listens, is ended by them', async () => {
+    const alone = `process.listeners('uncaughtException').length === 1`
+    const does = `process.on('uncaughtException', () => { if (${alone}) process.exit(42) }); setImmediate(() => { throw new Error('stray') }); await new Promise(() => {})`
+    expect((await runAudit(does)).code).toBe(42)
+  })
+
   it('that catches stray errors itself goes on', async () => {
     const does = `process.once('uncaughtException', () => {}); setImmediate(() => { throw new Error('stray') }); await new Promise(setImmediate)`
     expect(await runAudit(does)).toMatchObject({ code: EXIT.ok, json: { ok: true, done: 2 } })

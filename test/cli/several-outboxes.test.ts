@@ -59,6 +59,14 @@ describe('a destination that one of several outboxes has', { timeout: 120_000 },
     expect(pass).toMatchObject({ code: 0, json: { done: 1 } })
   })
 
+  it('is set by the file for all also where another one is chosen', async () => {
+    const shop = await createBoth({ outbox: { destinations: { mailer: { concurrency: 3 } } } })
+    const [stock] = await valuesOf(shop, '--outbox', 'stock')
+    expect(MAILER in stock).toBe(false)
+    const [chosen] = await valuesOf(shop, '--outbox', 'shop')
+    expect(chosen).toMatchObject({ [MAILER]: 3 })
+  })
+
   it('is refused when none of them has it, or that which is meant', async () => {
     const shop = await createBoth()
     const nobody = await shop.run(['config', '--set', 'mailr.concurrency=2'])

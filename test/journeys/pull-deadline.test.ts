@@ -54,6 +54,18 @@ const expectToStopAtOnce = async ({ outbox }: Tested, runtime: FakeRuntime) => {
 }
 
 describe('a batch that nobody ends', () => {
+  it('and that is left behind by a stop fails nobody: nothing of it can be written', async () => {
+    const failures: FailureReport[] = []
+    await using t = pulling({ drainMs: 10, onFailure: (failure) => void failures.push(failure) })
+    await publish(t, [1])
+    await forget(t)
+    const stopped = t.outbox.stop()
+    await t.advance(1_000)
+    expect(await stopped).toEqual({ clean: false })
+    await t.advance(DEADLINE_MS)
+    expect(failures).toEqual([])
+  })
+
   it('is given up at the hard deadline: an attempt has failed, and the deliveries are handed out again', async () => {
     const failures: FailureReport[] = []
     await using t = pulling({ onFailure: (failure) => void failures.push(failure) })

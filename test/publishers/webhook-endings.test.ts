@@ -139,6 +139,22 @@ describe('a request that is broken off from here', () => {
     expect(next).toEqual(['done'])
   })
 
+  it('is charged also where looking the endpoint up had most of the time', async () => {
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(0)
+    const stop = new AbortController()
+    answer = () => {
+      clock.mockReturnValue(1_000)
+      stop.abort(DEADLINE)
+    }
+    const slow: Endpoint = async () => {
+      clock.mockReturnValue(900)
+      return { url, secret: SECRET }
+    }
+    const publisher = open(slow, { concurrency: 1 })
+    const [broken] = await publisher.send([t.delivery()], { signal: stop.signal })
+    expect(broken).toMatchObject({ ok: false, error: { name: 'WebhookError' } })
+  })
+
   it.each<[string, Error, readonly [number, number]]>([
     ['most of the time of the batch', DEADLINE, [100, 1_000]],
     ['all the time that requests have', new Error('the outbox is stopping'), [20_000, 35_000]],

@@ -70,6 +70,21 @@ it('a ROLLBACK by hand that is refused says so, and gives the turn back', async 
   expect((await read(store)).fresh).toHaveLength(1)
 })
 
+it('an event on the database itself does not go with what is left', async () => {
+  const { database, store, state, insert } = await open()
+  const begun = await store.transactions.begin!()
+  await insert(begun.tx)
+  state.refuses = true
+  await expect(begun.rollback()).rejects.toThrow(REFUSAL)
+  state.refuses = false
+  expect(store.transactions.inTransaction?.(database)).toBe(false)
+  expect(() => store.transactions.executor(database)).toThrow(
+    expect.objectContaining({ code: 'POSTHASTE_NO_TRANSACTION' }),
+  )
+  await publish(store)
+  expect((await read(store)).fresh).toHaveLength(1)
+})
+
 it('what was left and has been ended by hand is not rolled back again', async () => {
   const { database, store, state, insert } = await open()
   const begun = await store.transactions.begin!()

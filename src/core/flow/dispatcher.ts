@@ -54,6 +54,10 @@ export class Dispatcher {
     return this.#options.destination.name
   }
 
+  get isClosing(): boolean {
+    return this.#closing
+  }
+
   get paused(): boolean {
     return this.#paused
   }

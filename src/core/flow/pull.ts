@@ -83,8 +83,11 @@ const createBatch = (flow: DestinationFlow, parts: BatchParts, taken: readonly D
     state = 'given up'
     const error = deadlineError(flow.name, hardDeadlineMs)
     const judging = { ...parts, receiver: { kind: 'listeners' } } as const
-    for (const delivery of taken)
-      flow.dispatcher.conclude(delivery, judge(delivery, { ok: false, error }, elapsedMs(), judging))
+    const judged = (delivery: Delivery): DeliveryResult =>
+      judge(delivery, { ok: false, error }, elapsedMs(), judging)
+    // After a stop nothing can be written, so nobody is told that it failed: whoever has the lane now delivers it.
+    const { isClosing } = flow.dispatcher
+    for (const delivery of taken) flow.dispatcher.conclude(delivery, isClosing ? null : judged(delivery))
   }
   // The request, or the transaction, in which it was fetched may be over by then.
   const cancel = detached(() => runtime.schedule(hardDeadlineMs, giveUp, { background: true }))

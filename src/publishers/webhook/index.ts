@@ -129,8 +129,7 @@ class WebhookPublisher implements Publisher {
     if (this.#closed) throw closedError('the webhook publisher')
     // Each delivery listens to it, and Node takes more than ten listeners for a leak.
     setMaxListeners(0, context.signal)
-    const startedAt = performance.now()
-    const sending = sendEach(deliveries, (delivery) => this.#sendOne(delivery, context, startedAt))
+    const sending = sendEach(deliveries, (delivery) => this.#sendOne(delivery, context))
     this.#underWay.add(sending)
     try {
       return await sending
@@ -145,7 +144,7 @@ class WebhookPublisher implements Publisher {
     this.#poster.close()
   }
 
-  async #sendOne(delivery: OutgoingDelivery, context: SendContext, batchAt: number): Promise<void> {
+  async #sendOne(delivery: OutgoingDelivery, context: SendContext): Promise<void> {
     const { endpoint: given } = this.#options
     const endpoint =
       typeof given === 'function'
@@ -153,6 +152,7 @@ class WebhookPublisher implements Publisher {
         : given
     if (endpoint === null) return
     const state = this.#endpoints.of(endpoint.url)
+    const readyAt = performance.now()
     await this.#endpoints.run(state, context.signal, async () => {
       // Also for those that waited for their turn while the endpoint said so.
       if (state.gone) throw gone(endpoint.url)
@@ -163,7 +163,7 @@ class WebhookPublisher implements Publisher {
       } catch (error) {
         // Nothing was sent: the event cannot be, or the endpoint was set up wrongly.
         if (error instanceof PermanentError || error instanceof InvalidOptionError) throw error
-        if (this.#isOurDoing(context.signal, batchAt, requestAt)) throw brokenOff(error)
+        if (this.#isOurDoing(context.signal, readyAt, requestAt)) throw brokenOff(error)
         state.unreachable(performance.now())
         throw this.#unreachable(error)
       }
@@ -223,15 +223,15 @@ class WebhookPublisher implements Publisher {
 
   /**
    * We gave up before the endpoint could be blamed: because of a shutdown, or because the time of the batch was over and
-   * those before it had had most of it. Where a request had at least half of that time no other would have had much more,
-   * so it counts: an endpoint that never answers must be found out also where the destination waits less than we would.
+   * those before it had had most of it. Where a request had at least half of the time since it was ready no other would
+   * have had much more, so it counts: an endpoint that never answers must be found out also where the destination waits less than we would.
    */
-  #isOurDoing(signal: AbortSignal, batchAt: number, requestAt: number): boolean {
+  #isOurDoing(signal: AbortSignal, readyAt: number, requestAt: number): boolean {
     if (!signal.aborted) return false
     const now = performance.now()
     const hadMs = now - requestAt
     if (hadMs >= (this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS)) return false
-    return !isDeadline(signal.reason) || hadMs < (now - batchAt) / 2
+    return !isDeadline(signal.reason) || hadMs < (now - readyAt) / 2
   }
 
   /** The only endpoint is the place; one of many is part of what is wrong with the event. */

@@ -149,10 +149,11 @@ export class PostgresDatabase {
   /** True: what was prepared is gone, by a pooler or by DISCARD, and from now on nothing is prepared. */
   losesStatements(error: unknown): boolean {
     const state = this.#state
-    if (state === null || !isLostStatement(error) || !state.prepare || this.options.prepare !== null)
-      return false
+    if (state === null || this.options.prepare !== null || !isLostStatement(error)) return false
+    // Several may be under way when the first of them says so.
+    if (state.prepare)
+      state.context.logger.log('warn', 'prepared statements get lost on the way; they are no longer used')
     state.prepare = false
-    state.context.logger.log('warn', 'prepared statements get lost on the way; they are no longer used')
     return true
   }
 
@@ -235,8 +236,8 @@ export class PostgresDatabase {
       try {
         return await this.#withConnection(state, (connection) => work(connection, state))
       } catch (error) {
-        const goesOn = this.losesStatements(error) || (isConflict(error) && tries < MAX_TRIES)
-        if (!goesOn) throw storeErrorOf(error, this.place)
+        const goesOn = this.losesStatements(error) || isConflict(error)
+        if (!goesOn || tries >= MAX_TRIES) throw storeErrorOf(error, this.place)
         await this.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + state.context.runtime.random()))
       }
     }

@@ -177,7 +177,8 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
     if (known !== undefined) return !known.scope.ended && !isLost(known.scope)
     if (typeof tx !== 'object' || tx === null || driverOf(tx) === null) return false
     const connection = this.#foreignConnection(tx)
-    return connection.inTransaction && !(this.#open !== null && this.#isApplication(tx))
+    const isOurs = this.#open !== null || this.#isLeft
+    return connection.inTransaction && !(isOurs && this.#isApplication(tx))
   }
 
   /** The application's handle waits as long as its owner set; for our BEGIN that would stop the event loop. */
@@ -315,6 +316,12 @@ export class SqliteTransactions<Tx extends object> implements Transactions<Tx, S
       throw new TransactionError(
         ERROR_CODES.noTransaction,
         'A transaction of outbox.transaction is open on this database. Pass the handle that its function got.',
+      )
+    }
+    if (this.#isLeft && this.#isApplication(tx)) {
+      throw new TransactionError(
+        ERROR_CODES.noTransaction,
+        'What is left of an earlier outbox.transaction could not be rolled back and may still be open on this database, so an event would go with it. End the iterators that were begun on the database itself; the next outbox.transaction rolls it back.',
       )
     }
     if (!connection.inTransaction) throw notInTransaction('The database')
