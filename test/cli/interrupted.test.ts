@@ -24,6 +24,9 @@ const UNTIL_STOPPED = `await new Promise((resolve) => {
     process.once('SIGTERM', resolve)
   })`
 
+/** Keeps the process, and never ends. */
+const FOR_EVER = 'setInterval(() => {}, 60_000); await new Promise(() => {})'
+
 const createAudit = async (does: string, events: number): Promise<Shop> => {
   const shop = await createShop()
   shop.write('shop.mjs', auditThat(does))
@@ -64,7 +67,7 @@ describe('a pass that is told to stop', { timeout: 120_000 }, () => {
     ['worker --once', ONCE],
     ['consume-one', ['consume-one']],
   ])('%s does not wait for a listener that never ends', async (_, args) => {
-    const shop = await createAudit('await new Promise((resolve) => setTimeout(resolve, 3_600_000))', 1)
+    const shop = await createAudit(FOR_EVER, 1)
     expect(await stoppedAt(shop, 'SIGTERM', ...args)).toMatchObject({
       code: 130,
       json: { ok: false, claimed: 0, error: { code: 'INTERRUPTED', exitCode: 130 } },
@@ -75,10 +78,7 @@ describe('a pass that is told to stop', { timeout: 120_000 }, () => {
 describe('an answer for programs', { timeout: 120_000 }, () => {
   it('is there when the command itself does not listen to signals', async () => {
     const shop = await createShop()
-    shop.write(
-      'posthaste.config.mjs',
-      "console.error('begun')\nawait new Promise((resolve) => setTimeout(resolve, 3_600_000))",
-    )
+    shop.write('posthaste.config.mjs', `console.error('begun')\n${FOR_EVER}`)
     expect(await stoppedAt(shop, 'SIGINT', 'status')).toMatchObject({
       code: 130,
       json: { ok: false, error: { code: 'INTERRUPTED', exitCode: 130 } },

@@ -28,7 +28,15 @@ const open = async () => {
   }
   const insert = (tx: typeof database) =>
     store.insert(store.transactions.executor(tx), insertRequest(event()))
-  return { database, store, state, insert }
+  /** A transaction that its ROLLBACK leaves open. */
+  const leave = async (): Promise<void> => {
+    const begun = await store.transactions.begin!()
+    await insert(begun.tx)
+    state.refuses = true
+    await expect(begun.rollback()).rejects.toThrow(REFUSAL)
+    state.refuses = false
+  }
+  return { database, store, state, insert, leave }
 }
 
 it('a COMMIT and a ROLLBACK that are refused give the turn back, and what was left is rolled back by the next', async () => {
@@ -60,23 +68,15 @@ it('a ROLLBACK that is refused does not hide the error that led to it', async ()
 })
 
 it('a ROLLBACK by hand that is refused says so, and gives the turn back', async () => {
-  const { store, state, insert } = await open()
-  const begun = await store.transactions.begin!()
-  await insert(begun.tx)
-  state.refuses = true
-  await expect(begun.rollback()).rejects.toThrow(REFUSAL)
-  state.refuses = false
+  const { store, leave } = await open()
+  await leave()
   await publish(store)
   expect((await read(store)).fresh).toHaveLength(1)
 })
 
 it('an event on the database itself does not go with what is left', async () => {
-  const { database, store, state, insert } = await open()
-  const begun = await store.transactions.begin!()
-  await insert(begun.tx)
-  state.refuses = true
-  await expect(begun.rollback()).rejects.toThrow(REFUSAL)
-  state.refuses = false
+  const { database, store, leave } = await open()
+  await leave()
   expect(store.transactions.inTransaction?.(database)).toBe(false)
   expect(() => store.transactions.executor(database)).toThrow(
     expect.objectContaining({ code: 'POSTHASTE_NO_TRANSACTION' }),
@@ -86,12 +86,8 @@ it('an event on the database itself does not go with what is left', async () => 
 })
 
 it('what was left and has been ended by hand is not rolled back again', async () => {
-  const { database, store, state, insert } = await open()
-  const begun = await store.transactions.begin!()
-  await insert(begun.tx)
-  state.refuses = true
-  await expect(begun.rollback()).rejects.toThrow(REFUSAL)
-  state.refuses = false
+  const { database, store, leave } = await open()
+  await leave()
   database.exec('ROLLBACK')
   await publish(store)
   expect((await read(store)).fresh).toHaveLength(1)
