@@ -241,7 +241,7 @@ export class Admission {
 
   #offer(row: StoredDelivery, right: Right, readAt: number): boolean {
     const suspicion = this.#waiting.get(row.id) ?? null
-    const delivery = toDelivery(row, right, readAt, suspicion)
+    const delivery = new ColdDelivery(row, right, readAt, suspicion)
     if (row.event !== null) return this.#parts.dispatcher.enqueueCold(delivery)
     this.#bury(delivery, {
       code: ERROR_CODES.undecodable,
@@ -274,28 +274,47 @@ const lowest = (rows: readonly StoredDelivery[]): bigint | null =>
 const smaller = (a: bigint | null, b: bigint | null): bigint | null =>
   a === null ? b : b === null || a < b ? a : b
 
-const toDelivery = (
-  row: StoredDelivery,
-  right: Right,
-  readAt: number,
-  suspicion: SuspectedDelivery | typeof ALONE | null,
-): Delivery => ({
-  id: row.id,
-  event: row.event ?? missingEvent(row),
-  destination: row.destination,
-  run: row.run,
-  lane: row.lane,
-  seq: row.seq,
-  attempts: suspicion === ALONE || suspicion === null ? row.attempts : suspicion.attempts,
-  attemptSpent: false,
-  alone: suspicion === ALONE,
-  holdsKey: row.holdsKey,
-  right,
-  source: 'cold',
-  timed: row.status !== 'pending',
-  suspected: suspicion !== ALONE && suspicion !== null,
-  dueAt: row.dueForMs === undefined ? undefined : readAt - row.dueForMs,
-})
+/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+class ColdDelivery implements Delivery {
+  declare readonly id: string
+  declare readonly event: EventRecord
+  declare readonly destination: string
+  declare readonly run: number
+  declare readonly lane: number
+  declare readonly seq: bigint
+  declare readonly attempts: number
+  declare readonly attemptSpent: boolean
+  declare readonly alone: boolean
+  declare readonly holdsKey: boolean
+  declare readonly right: Right
+  declare readonly source: 'cold'
+  declare readonly timed: boolean
+  declare readonly suspected: boolean
+  declare readonly dueAt: number | undefined
+
+  constructor(
+    row: StoredDelivery,
+    right: Right,
+    readAt: number,
+    suspicion: SuspectedDelivery | typeof ALONE | null,
+  ) {
+    this.id = row.id
+    this.event = row.event ?? missingEvent(row)
+    this.destination = row.destination
+    this.run = row.run
+    this.lane = row.lane
+    this.seq = row.seq
+    this.attempts = suspicion === ALONE || suspicion === null ? row.attempts : suspicion.attempts
+    this.attemptSpent = false
+    this.alone = suspicion === ALONE
+    this.holdsKey = row.holdsKey
+    this.right = right
+    this.source = 'cold'
+    this.timed = row.status !== 'pending'
+    this.suspected = suspicion !== ALONE && suspicion !== null
+    this.dueAt = row.dueForMs === undefined ? undefined : readAt - row.dueForMs
+  }
+}
 
 /** Stands in for an event that is not there, so that its delivery can be settled like any other. */
 const missingEvent = (row: StoredDelivery): EventRecord => ({

@@ -6,6 +6,7 @@ import type { Delivery, Outcome } from '../model/delivery.ts'
 import type { ResolvedDestination } from '../options.ts'
 import { describeError } from '../policy/failure.ts'
 import { policyForType, retryDelayMs } from '../policy/retry.ts'
+import type { Settlement } from '../spi/index.ts'
 import { attemptNumber, type DeliveryResult } from './deliver.ts'
 
 export interface Decision {
@@ -16,6 +17,8 @@ export interface Decision {
   readonly holdsKey: boolean
 }
 
+const DONE: Outcome = { kind: 'done' }
+
 /** `outage` is not decided here: the delivery waits as if nobody had touched it. */
 export const decide = (
   delivery: Delivery,
@@ -24,7 +27,7 @@ export const decide = (
   random: () => number,
 ): Decision => {
   const attempt = attemptNumber(delivery)
-  if (result.verdict === 'done') return { outcome: { kind: 'done' }, attempts: attempt, holdsKey: false }
+  if (result.verdict === 'done') return { outcome: DONE, attempts: attempt, holdsKey: false }
   const { failure, counted } = result
   const policy = policyForType(destination.retry, delivery.event.type)
   if (result.verdict === 'dead' || (counted && attempt >= policy.maxAttempts)) {
@@ -48,5 +51,22 @@ export const unexpected = (delivery: Delivery, error: unknown): DeliveryResult =
 }
 
 /** Under `block` and `park` a dead head keeps its key waiting for an operator. */
-export const deadHoldsKey = (delivery: Delivery, destination: ResolvedDestination): boolean =>
+const deadHoldsKey = (delivery: Delivery, destination: ResolvedDestination): boolean =>
   destination.deadHead !== 'skip' && delivery.event.key !== null
+
+/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+export class DeliverySettlement implements Settlement {
+  declare readonly delivery: Delivery
+  declare readonly outcome: Outcome
+  declare readonly attempts: number
+  declare readonly deadHoldsKey: boolean
+  declare readonly deadParked: boolean
+
+  constructor(delivery: Delivery, outcome: Outcome, attempts: number, destination: ResolvedDestination) {
+    this.delivery = delivery
+    this.outcome = outcome
+    this.attempts = attempts
+    this.deadHoldsKey = deadHoldsKey(delivery, destination)
+    this.deadParked = this.deadHoldsKey && destination.deadHead === 'park'
+  }
+}

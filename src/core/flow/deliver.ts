@@ -40,6 +40,8 @@ export type DeliveryResult =
       readonly counted: boolean
     }
 
+const DONE: DeliveryResult = { verdict: 'done' }
+
 export interface JudgeOptions {
   readonly destination: ResolvedDestination
   readonly receiver: Pick<Receiver, 'kind'>
@@ -209,7 +211,7 @@ export const judge = (
   durationMs: number,
   options: JudgeOptions,
 ): DeliveryResult => {
-  if (result?.ok === true) return { verdict: 'done' }
+  if (result?.ok === true) return DONE
   const { destination, receiver, logger } = options
   const error = result?.error
   const attempt = attemptNumber(delivery)

@@ -13,7 +13,7 @@ import { type Breaker, type BreakerState, createBreaker } from '../policy/breake
 import { policyForType } from '../policy/retry.ts'
 import type { SuspectedDelivery } from '../spi/index.ts'
 import { Alarm } from './alarm.ts'
-import { deadHoldsKey, decide, unexpected } from './decide.ts'
+import { DeliverySettlement, decide, unexpected } from './decide.ts'
 import { type DeliveryResult, deliver } from './deliver.ts'
 import { DispatchReport } from './dispatch-report.ts'
 import type { DispatcherOptions } from './dispatcher-options.ts'
@@ -361,11 +361,8 @@ export class Dispatcher {
 
   #settle(delivery: Delivery, outcome: Outcome, attempts: number, ended?: () => void): void {
     const { settler, events, destination } = this.#options
-    const holds = deadHoldsKey(delivery, destination)
-    const deadParked = holds && destination.deadHead === 'park'
-    const settlement = { delivery, outcome, attempts, deadHoldsKey: holds, deadParked }
     this.#outstanding.begin()
-    settler.add(settlement, (settled) => {
+    settler.add(new DeliverySettlement(delivery, outcome, attempts, destination), (settled) => {
       // A retry comes back; what the breaker knows of it must not be forgotten.
       if (outcome.kind === 'done' || outcome.kind === 'dead') this.breaker.forget(delivery.id)
       events.ended(delivery, outcome, settled)

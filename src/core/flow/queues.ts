@@ -22,9 +22,15 @@ export interface QueueBounds {
 /** `settling` went well and is being written; `leaving` failed or waited behind one that did, and nobody sends it. */
 type Phase = 'ready' | 'waiting' | 'running' | 'settling' | 'leaving'
 
-interface Entry {
-  delivery: Delivery
-  phase: Phase
+/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+class Entry {
+  declare delivery: Delivery
+  declare phase: Phase
+
+  constructor(delivery: Delivery) {
+    this.delivery = delivery
+    this.phase = 'ready'
+  }
 }
 
 /** Everything in memory of one key. `active` is queued or running; the rest waits behind it. */
@@ -41,6 +47,11 @@ interface KeyLine {
 
 /** Claimed by a token, whoever has its lane. */
 export const isHot = ({ right }: Delivery): boolean => right.kind === 'token'
+
+/** What a Map gave up it may keep in memory for a while: see "Memory" in ARCHITECTURE.md. That should be little. */
+const empty = (entry: { delivery: Delivery | null }): void => {
+  entry.delivery = null
+}
 
 /** After this many hot deliveries in a row one cold delivery goes first. */
 const HOT_RUN = 8
@@ -121,7 +132,7 @@ export class Queues {
     // A single delivery larger than the byte bound must still pass when it is the only one.
     const fits = this.#entries.size === 0 || this.#bytes + size <= this.#bounds.bytes
     if (!fits || this.room(delivery.source) === 0) return false
-    const entry: Entry = { delivery, phase: 'ready' }
+    const entry = new Entry(delivery)
     this.#entries.set(delivery.id, entry)
     this.#bytes += size
     if (delivery.timed) this.#countTimed(1, size)
@@ -264,9 +275,10 @@ export class Queues {
     const entry = this.#entries.get(id)
     if (entry === undefined || entry.delivery !== delivery) return
     this.#entries.delete(id)
-    this.#bytes -= entry.delivery.event.size
-    if (entry.delivery.timed) this.#countTimed(-1, entry.delivery.event.size)
-    const { key } = entry.delivery.event
+    empty(entry)
+    const { size, key } = delivery.event
+    this.#bytes -= size
+    if (delivery.timed) this.#countTimed(-1, size)
     if (key === null) return
     const line = this.#keys.get(key)
     if (line === undefined) return
@@ -286,14 +298,15 @@ export class Queues {
       for (const entry of line.waiting) (leaves(entry.delivery) ? gone : stay).push(entry)
       line.waiting = stay
     }
-    for (const entry of gone) {
-      this.#queued[entry.delivery.source] -= 1
-      const line = this.#lineOf(entry.delivery)
-      this.forget(entry.delivery)
+    return gone.map((entry) => {
+      const { delivery } = entry
+      this.#queued[delivery.source] -= 1
+      const line = this.#lineOf(delivery)
+      this.forget(delivery)
       if (line?.active === entry) line.active = null
       if (line !== null) this.#activateNext(line)
-    }
-    return gone.map((entry) => entry.delivery)
+      return delivery
+    })
   }
 
   /** Whether anything in here, queued or not, satisfies the test. */

@@ -52,21 +52,32 @@ const tryToAdd = (
   destination: ResolvedDestination,
 ): SendResult | null => {
   try {
-    outgoing.push(toOutgoing(delivery, destination))
+    outgoing.push(new Outgoing(delivery, destination))
     return null
   } catch (error) {
     return { ok: false, error }
   }
 }
 
-const toOutgoing = (delivery: Delivery, destination: ResolvedDestination): OutgoingDelivery => ({
-  deliveryId: delivery.id,
-  event: delivery.event,
-  attempt: attemptNumber(delivery),
-  run: delivery.run,
-  deduplicationId: delivery.run === 1 ? delivery.event.id : `${delivery.event.id}:${delivery.run}`,
-  topic: topicOf(delivery, destination),
-})
+/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+class Outgoing implements OutgoingDelivery {
+  declare readonly deliveryId: string
+  declare readonly event: Delivery['event']
+  declare readonly attempt: number
+  declare readonly run: number
+  declare readonly deduplicationId: string
+  declare readonly topic: string
+
+  constructor(delivery: Delivery, destination: ResolvedDestination) {
+    const { event, run } = delivery
+    this.deliveryId = delivery.id
+    this.event = event
+    this.attempt = attemptNumber(delivery)
+    this.run = run
+    this.deduplicationId = run === 1 ? event.id : `${event.id}:${run}`
+    this.topic = topicOf(delivery, destination)
+  }
+}
 
 /** A function of somebody's own: brokers would make a text of anything, and send it there. */
 const topicOf = ({ event }: Delivery, { name, topic }: ResolvedDestination): string => {

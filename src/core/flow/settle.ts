@@ -24,9 +24,15 @@ export interface SettlerOptions {
 /** What became of a settlement; `lost` means that the row belongs to somebody else by now. */
 export type Settled = 'written' | 'lost' | 'refused'
 
-interface Pending {
-  readonly settlement: Settlement
-  readonly done: (settled: Settled) => void
+/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+class Pending {
+  declare readonly settlement: Settlement
+  declare readonly done: (settled: Settled) => void
+
+  constructor(settlement: Settlement, done: (settled: Settled) => void) {
+    this.settlement = settlement
+    this.done = done
+  }
 }
 
 export const PROMOTE_LIMIT = 100
@@ -67,10 +73,10 @@ export class Settler {
 
   add(settlement: Settlement, done: (settled: Settled) => void): void {
     if (this.#abandoned) {
-      void this.#writeOnce({ settlement, done })
+      void this.#writeOnce(new Pending(settlement, done))
       return
     }
-    this.#buffer.push({ settlement, done })
+    this.#buffer.push(new Pending(settlement, done))
     this.#added += 1
     this.#unwritten += 1
     this.#scheduleFlush()

@@ -9,6 +9,7 @@ import { ERROR_CODES, StoreError } from '../../core/errors.ts'
 import { type StoreContext, within } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
 import {
+  ask,
   type PostgresConnection,
   type PostgresPool,
   type PostgresQuery,
@@ -67,6 +68,8 @@ interface OpenState {
   readonly pools: Pools
   readonly onError: (error: Error) => void
   readonly watchdog: Watchdog
+  /** The store's statements go over connections that it made itself. */
+  readonly isOwn: boolean
   /** Those of the store's own pools that have not ended. */
   readonly connections: Set<PostgresConnection>
   prepare: boolean
@@ -263,15 +266,14 @@ export class PostgresDatabase {
   }
 
   async #send(
-    { watchdog }: OpenState,
+    { watchdog, isOwn }: OpenState,
     connection: PostgresConnection,
     text: string,
     query: Partial<PostgresQuery> = {},
   ): Promise<readonly (readonly Row[])[]> {
     this.options.onStatement?.(text)
-    const answer = await watchdog.watch(
-      connection.query({ text, ...query, rowMode: 'array', types: RAW_TYPES }),
-    )
+    const whole = { text, ...query, rowMode: 'array', types: RAW_TYPES } as const
+    const answer = await watchdog.watch(isOwn ? ask(connection, whole) : connection.query(whole))
     const results = Array.isArray(answer) ? (answer as readonly PostgresResult[]) : [answer as PostgresResult]
     return results.map(({ rows }) => rows as readonly Row[])
   }
@@ -298,7 +300,8 @@ export class PostgresDatabase {
       announcing(pool).on('remove', (connection) => connections.delete(connection))
     }
     const prepare = this.options.prepare ?? false
-    const state: OpenState = { context, pools, onError, watchdog, connections, prepare }
+    const isOwn = pools.own.includes(pools.forStore)
+    const state: OpenState = { context, pools, onError, watchdog, isOwn, connections, prepare }
     try {
       const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(state, connection))
       state.prepare = this.options.prepare ?? isDirect

@@ -10,6 +10,9 @@ export interface PostgresResult {
   readonly command: string
 }
 
+/** Of several statements in one text, several. */
+export type PostgresAnswer = PostgresResult | readonly PostgresResult[]
+
 /** A query in the form that `pg` takes. */
 export interface PostgresQuery {
   readonly text: string
@@ -22,7 +25,9 @@ export interface PostgresQuery {
 
 /** What the store needs of a connection. */
 export interface PostgresConnection {
-  query(query: PostgresQuery | string): Promise<PostgresResult | readonly PostgresResult[]>
+  query(query: PostgresQuery | string): Promise<PostgresAnswer>
+  /** A connection of `pg` alone has this. */
+  query(query: PostgresQuery, callback: (error: Error | null, answer: PostgresAnswer) => void): void
   on(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   removeListener(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   /** A truthy argument takes the connection out of the pool. */
@@ -37,6 +42,19 @@ export interface PostgresConnection {
   /** As the server, or a pooler in its place, said when the connection was made. */
   readonly processID?: number | null
 }
+
+/**
+ * The answer of a connection that `pg` made. By a callback, because for a promise `pg` assigns a function to the query: V8
+ * takes that for a method and allocates it among old objects, where it keeps the query with all its rows in memory
+ * until those are collected.
+ */
+export const ask = (connection: PostgresConnection, query: PostgresQuery): Promise<PostgresAnswer> =>
+  new Promise((resolve, reject) => {
+    connection.query(query, (error, answer) => {
+      if (error) reject(error)
+      else resolve(answer)
+    })
+  })
 
 /** A connection that is not of a pool. */
 export interface PostgresSoleConnection extends PostgresConnection {

@@ -9,7 +9,8 @@ const ROUNDS = 4
 
 interface Waiting {
   readonly since: number
-  giveUp(error: Error): void
+  /** Null once it is over: what a Set gave up it may keep for a while, and this leads to the answer's rows. */
+  giveUp: ((error: Error) => void) | null
 }
 
 export class Watchdog {
@@ -34,15 +35,20 @@ export class Watchdog {
       this.#timer ??= this.#runtime.schedule(this.#limitMs / ROUNDS, () => this.#look(), { background: true })
       answer.then(
         (value) => {
-          this.#waiting.delete(waiting)
+          this.#remove(waiting)
           resolve(value)
         },
         (error: unknown) => {
-          this.#waiting.delete(waiting)
+          this.#remove(waiting)
           reject(error)
         },
       )
     })
+  }
+
+  #remove(waiting: Waiting): void {
+    this.#waiting.delete(waiting)
+    waiting.giveUp = null
   }
 
   #look(): void {
@@ -52,7 +58,7 @@ export class Watchdog {
       // The first round was under way already when the statement was sent.
       if (this.#round - waiting.since <= ROUNDS) break
       this.#waiting.delete(waiting)
-      waiting.giveUp(new Error('Query read timeout'))
+      waiting.giveUp?.(new Error('Query read timeout'))
     }
     if (this.#waiting.size === 0) return
     this.#timer = this.#runtime.schedule(this.#limitMs / ROUNDS, () => this.#look(), { background: true })

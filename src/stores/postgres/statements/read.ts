@@ -246,26 +246,44 @@ ORDER BY d.seq`,
 
 const orElse = (value: unknown, usual: number): number => (value === null ? usual : Number(value))
 
-const decode = (row: Row, destination: string, status: StoredDelivery['status']): StoredDelivery => {
-  const decoded = decodeEvent(row, EVENT_AT)
-  return {
-    id: asText(row[2]),
-    seq: asBigInt(row[3]),
-    destination,
-    run: orElse(row[4], 1),
-    lane: asNumber(row[5]),
-    key: asTextOrNull(row[6]),
-    attempts: orElse(row[7], 0),
-    suspicions: orElse(row[8], 0),
-    status,
-    token: asTextOrNull(row[9]),
-    holdsKey: isTrue(row[10]),
-    size: decoded.event?.size ?? 0,
-    behind: isTrue(row[11]),
-    dueForMs: asNumber(row[12]),
-    event: decoded.event,
-    problem: decoded.problem,
-  } as StoredDelivery
+/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+class DeliveryOfRow implements StoredDelivery {
+  declare readonly id: string
+  declare readonly seq: bigint
+  declare readonly destination: string
+  declare readonly run: number
+  declare readonly lane: number
+  declare readonly key: string | null
+  declare readonly attempts: number
+  declare readonly suspicions: number
+  declare readonly status: StoredDelivery['status']
+  declare readonly token: string | null
+  declare readonly holdsKey: boolean
+  declare readonly size: number
+  declare readonly behind: boolean
+  declare readonly dueForMs: number
+  declare readonly event: StoredDelivery['event']
+  declare readonly problem: string | null
+
+  constructor(row: Row, destination: string, status: StoredDelivery['status']) {
+    const { event, problem } = decodeEvent(row, EVENT_AT)
+    this.id = asText(row[2])
+    this.seq = asBigInt(row[3])
+    this.destination = destination
+    this.run = orElse(row[4], 1)
+    this.lane = asNumber(row[5])
+    this.key = asTextOrNull(row[6])
+    this.attempts = orElse(row[7], 0)
+    this.suspicions = orElse(row[8], 0)
+    this.status = status
+    this.token = asTextOrNull(row[9])
+    this.holdsKey = isTrue(row[10])
+    this.size = event?.size ?? 0
+    this.behind = isTrue(row[11])
+    this.dueForMs = asNumber(row[12])
+    this.event = event
+    this.problem = problem
+  }
 }
 
 const byNumber = (a: Row, b: Row): number => asNumber(a[1]) - asNumber(b[1])
@@ -298,8 +316,8 @@ export const read = async (
   const nextDueInMs = asNumberOrNull(outlook[3])
   // Parts of a union come in no particular order, so their positions decide.
   return {
-    due: parts[KIND.due].sort(byNumber).map((row) => decode(row, destination, 'retry')),
-    fresh: parts[KIND.fresh].map((row) => decode(row, destination, 'pending')).sort(compareSeqs),
+    due: parts[KIND.due].sort(byNumber).map((row) => new DeliveryOfRow(row, destination, 'retry')),
+    fresh: parts[KIND.fresh].map((row) => new DeliveryOfRow(row, destination, 'pending')).sort(compareSeqs),
     swept: sweep ? swept.sort(compareSeqs).slice(0, sweepLimit) : null,
     sweptMore: swept.length > sweepLimit,
     more: parts[KIND.more].length > 0 || outlook[4] === '1',
@@ -316,4 +334,6 @@ export const readByIds = async (
   destination: string,
   ids: readonly string[],
 ): Promise<readonly StoredDelivery[]> =>
-  (await db.rows(BY_IDS(t), [idList(ids), destination])).map((row) => decode(row, destination, 'pending'))
+  (await db.rows(BY_IDS(t), [idList(ids), destination])).map(
+    (row) => new DeliveryOfRow(row, destination, 'pending'),
+  )
