@@ -12,25 +12,12 @@
  */
 import type { Delivery, DeliverySource } from '../model/delivery.ts'
 import { Deque } from './deque.ts'
+import { Entry } from './queue-entry.ts'
 
 export interface QueueBounds {
   readonly hot: number
   readonly cold: number
   readonly bytes: number
-}
-
-/** `settling` went well and is being written; `leaving` failed or waited behind one that did, and nobody sends it. */
-type Phase = 'ready' | 'waiting' | 'running' | 'settling' | 'leaving'
-
-/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
-class Entry {
-  declare delivery: Delivery
-  declare phase: Phase
-
-  constructor(delivery: Delivery) {
-    this.delivery = delivery
-    this.phase = 'ready'
-  }
 }
 
 /** Everything in memory of one key. `active` is queued or running; the rest waits behind it. */
@@ -47,11 +34,6 @@ interface KeyLine {
 
 /** Claimed by a token, whoever has its lane. */
 export const isHot = ({ right }: Delivery): boolean => right.kind === 'token'
-
-/** What a Map gave up it may keep in memory for a while: see "Memory" in ARCHITECTURE.md. That should be little. */
-const empty = (entry: { delivery: Delivery | null }): void => {
-  entry.delivery = null
-}
 
 /** After this many hot deliveries in a row one cold delivery goes first. */
 const HOT_RUN = 8
@@ -275,7 +257,7 @@ export class Queues {
     const entry = this.#entries.get(id)
     if (entry === undefined || entry.delivery !== delivery) return
     this.#entries.delete(id)
-    empty(entry)
+    entry.empty()
     const { size, key } = delivery.event
     this.#bytes -= size
     if (delivery.timed) this.#countTimed(-1, size)
