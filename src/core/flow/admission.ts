@@ -274,7 +274,7 @@ const lowest = (rows: readonly StoredDelivery[]): bigint | null =>
 const smaller = (a: bigint | null, b: bigint | null): bigint | null =>
   a === null ? b : b === null || a < b ? a : b
 
-/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
 class ColdDelivery implements Delivery {
   declare readonly id: string
   declare readonly event: EventRecord

@@ -17,7 +17,7 @@ export interface Decision {
   readonly holdsKey: boolean
 }
 
-const DONE: Outcome = { kind: 'done' }
+const DONE: Outcome = Object.freeze({ kind: 'done' })
 
 /** `outage` is not decided here: the delivery waits as if nobody had touched it. */
 export const decide = (
@@ -54,7 +54,7 @@ export const unexpected = (delivery: Delivery, error: unknown): DeliveryResult =
 const deadHoldsKey = (delivery: Delivery, destination: ResolvedDestination): boolean =>
   destination.deadHead !== 'skip' && delivery.event.key !== null
 
-/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
 export class DeliverySettlement implements Settlement {
   declare readonly delivery: Delivery
   declare readonly outcome: Outcome

@@ -40,7 +40,7 @@ export type DeliveryResult =
       readonly counted: boolean
     }
 
-const DONE: DeliveryResult = { verdict: 'done' }
+const DONE: DeliveryResult = Object.freeze({ verdict: 'done' })
 
 export interface JudgeOptions {
   readonly destination: ResolvedDestination

@@ -3,6 +3,7 @@ import { ERROR_CODES, OutboxError, RetryAfter } from '../errors.ts'
 import { viewEvent } from '../event-view.ts'
 import type { ListenerRegistry } from '../listeners.ts'
 import type { Delivery } from '../model/delivery.ts'
+import { plain } from '../model/plain.ts'
 import { shownWithKind } from '../model/shown.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../spi/index.ts'
@@ -59,16 +60,8 @@ const tryToAdd = (
   }
 }
 
-/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
-class Outgoing implements OutgoingDelivery {
-  declare readonly deliveryId: string
-  declare readonly event: Delivery['event']
-  declare readonly attempt: number
-  declare readonly run: number
-  declare readonly deduplicationId: string
-  declare readonly topic: string
-
-  constructor(delivery: Delivery, destination: ResolvedDestination) {
+const Outgoing = plain<[delivery: Delivery, destination: ResolvedDestination], OutgoingDelivery>(
+  function (delivery, destination) {
     const { event, run } = delivery
     this.deliveryId = delivery.id
     this.event = event
@@ -76,8 +69,8 @@ class Outgoing implements OutgoingDelivery {
     this.run = run
     this.deduplicationId = run === 1 ? event.id : `${event.id}:${run}`
     this.topic = topicOf(delivery, destination)
-  }
-}
+  },
+)
 
 /** A function of somebody's own: brokers would make a text of anything, and send it there. */
 const topicOf = ({ event }: Delivery, { name, topic }: ResolvedDestination): string => {

@@ -24,7 +24,7 @@ export interface SettlerOptions {
 /** What became of a settlement; `lost` means that the row belongs to somebody else by now. */
 export type Settled = 'written' | 'lost' | 'refused'
 
-/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
 class Pending {
   declare readonly settlement: Settlement
   declare readonly done: (settled: Settled) => void

@@ -68,8 +68,6 @@ interface OpenState {
   readonly pools: Pools
   readonly onError: (error: Error) => void
   readonly watchdog: Watchdog
-  /** The store's statements go over connections that it made itself. */
-  readonly isOwn: boolean
   /** Those of the store's own pools that have not ended. */
   readonly connections: Set<PostgresConnection>
   prepare: boolean
@@ -266,14 +264,14 @@ export class PostgresDatabase {
   }
 
   async #send(
-    { watchdog, isOwn }: OpenState,
+    { watchdog, pools }: OpenState,
     connection: PostgresConnection,
     text: string,
     query: Partial<PostgresQuery> = {},
   ): Promise<readonly (readonly Row[])[]> {
     this.options.onStatement?.(text)
     const whole = { text, ...query, rowMode: 'array', types: RAW_TYPES } as const
-    const answer = await watchdog.watch(isOwn ? ask(connection, whole) : connection.query(whole))
+    const answer = await watchdog.watch(pools.isPlain ? ask(connection, whole) : connection.query(whole))
     const results = Array.isArray(answer) ? (answer as readonly PostgresResult[]) : [answer as PostgresResult]
     return results.map(({ rows }) => rows as readonly Row[])
   }
@@ -300,8 +298,7 @@ export class PostgresDatabase {
       announcing(pool).on('remove', (connection) => connections.delete(connection))
     }
     const prepare = this.options.prepare ?? false
-    const isOwn = pools.own.includes(pools.forStore)
-    const state: OpenState = { context, pools, onError, watchdog, isOwn, connections, prepare }
+    const state: OpenState = { context, pools, onError, watchdog, connections, prepare }
     try {
       const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(state, connection))
       state.prepare = this.options.prepare ?? isDirect

@@ -26,8 +26,12 @@ export interface PostgresQuery {
 /** What the store needs of a connection. */
 export interface PostgresConnection {
   query(query: PostgresQuery | string): Promise<PostgresAnswer>
-  /** A connection of `pg` alone has this. */
-  query(query: PostgresQuery, callback: (error: Error | null, answer: PostgresAnswer) => void): void
+  /** Of `pg` itself; in the form in which its pools ask, which those who wrap connections know. */
+  query(
+    query: PostgresQuery,
+    values: undefined,
+    callback: (error: Error | null, answer: PostgresAnswer) => void,
+  ): void
   on(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   removeListener(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   /** A truthy argument takes the connection out of the pool. */
@@ -44,13 +48,13 @@ export interface PostgresConnection {
 }
 
 /**
- * The answer of a connection that `pg` made. By a callback, because for a promise `pg` assigns a function to the query: V8
+ * The answer of a connection of `pg` itself. By a callback, because for a promise `pg` assigns a function to the query: V8
  * takes that for a method and allocates it among old objects, where it keeps the query with all its rows in memory
- * until those are collected.
+ * until those are collected. A pool with a `query_timeout` of its own has that either way.
  */
 export const ask = (connection: PostgresConnection, query: PostgresQuery): Promise<PostgresAnswer> =>
   new Promise((resolve, reject) => {
-    connection.query(query, (error, answer) => {
+    connection.query(query, undefined, (error, answer) => {
       if (error) reject(error)
       else resolve(answer)
     })

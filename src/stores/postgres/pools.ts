@@ -14,6 +14,8 @@ export interface Pools {
   readonly all: readonly Pool[]
   /** Those that the store made, and ends. */
   readonly own: readonly Pool[]
+  /** Connections of `forStore` are of the class that `pg` has for them, and nobody else's. */
+  readonly isPlain: boolean
 }
 
 /** Of a pool that the store makes from an address, this many connections at most are its own. */
@@ -24,6 +26,7 @@ const CONNECT_TIMEOUT_MS = 10_000
 interface PoolSettings {
   readonly connectionTimeoutMillis?: number
   readonly keepAlive?: boolean
+  readonly Client?: unknown
 }
 
 /** What a pool of pg says of itself. */
@@ -67,15 +70,16 @@ const fromAddress = async (
   const forStore = ofSize(reserved)
   const forTransactions = ofSize(poolSize - reserved)
   const all = [forStore, forTransactions]
-  return { forStore, forTransactions, all, own: all }
+  return { forStore, forTransactions, all, own: all, isPlain: true }
 }
 
 export const openPools = async (options: ResolvedPostgresOptions): Promise<Pools> => {
   const { source } = options
   const timeoutMs = connectTimeoutMs(options)
   if (!('pool' in source)) return await fromAddress(source, timeoutMs)
-  const given = source.pool as Pool
+  const given = source.pool as KnownPool
   const made = await poolLike(given, source.poolSize, timeoutMs)
-  if (made === null) return { forStore: given, forTransactions: given, all: [given], own: [] }
-  return { forStore: made, forTransactions: given, all: [made, given], own: [made] }
+  if (made === null) return { forStore: given, forTransactions: given, all: [given], own: [], isPlain: false }
+  const isPlain = given.options?.Client === undefined
+  return { forStore: made, forTransactions: given, all: [made, given], own: [made], isPlain }
 }

@@ -3,6 +3,7 @@
  * is reported, never thrown: it must become dead and visible.
  */
 import { type EventRecord, type Headers, JSON_CONTENT_TYPE } from '../../core/model/index.ts'
+import { plain } from '../../core/model/plain.ts'
 
 /** What differs between drivers. */
 export interface EventColumns {
@@ -35,41 +36,27 @@ const decodeHeaders = (text: unknown): Headers => {
 
 const textOrNull = (value: unknown): string | null => (value === null ? null : String(value))
 
-/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
-class EventOfRow implements EventRecord {
-  declare readonly id: string
-  declare readonly type: string
-  declare readonly version: number
-  declare readonly key: string | null
-  declare readonly aggregateType: string | null
-  declare readonly aggregateId: string | null
-  declare readonly tenantId: string | null
-  declare readonly occurredAtMs: number
-  declare readonly createdAtMs: number
-  declare readonly replacesId: string | null
-  declare readonly size: number
-  declare readonly contentType: string
-  declare readonly headers: Headers
-  declare readonly data: string | Uint8Array
-
-  /** `at` is the index of the first event column. Version 1 and JSON, which most are, may come as null. */
-  constructor(row: readonly unknown[], at: number, { id, ms, data }: EventColumns) {
-    this.id = id(row[at])
-    this.type = String(row[at + 1])
-    this.version = row[at + 2] === null ? 1 : Number(row[at + 2])
-    this.key = textOrNull(row[at + 3])
-    this.aggregateType = textOrNull(row[at + 4])
-    this.aggregateId = textOrNull(row[at + 5])
-    this.tenantId = textOrNull(row[at + 6])
-    this.occurredAtMs = ms(row[at + 7])
-    this.createdAtMs = ms(row[at + 8])
-    this.replacesId = row[at + 9] === null ? null : id(row[at + 9])
-    this.size = Number(row[at + 10])
-    this.contentType = row[at + 11] === null ? JSON_CONTENT_TYPE : String(row[at + 11])
-    this.headers = decodeHeaders(row[at + 12])
-    this.data = data(row[at + 13], row[at + 14])
-  }
-}
+/** `at` is the index of the first event column. Version 1 and JSON, which most are, may come as null. */
+const EventOfRow = plain<[row: readonly unknown[], at: number, columns: EventColumns], EventRecord>(function (
+  row,
+  at,
+  { id, ms, data },
+) {
+  this.id = id(row[at])
+  this.type = String(row[at + 1])
+  this.version = row[at + 2] === null ? 1 : Number(row[at + 2])
+  this.key = textOrNull(row[at + 3])
+  this.aggregateType = textOrNull(row[at + 4])
+  this.aggregateId = textOrNull(row[at + 5])
+  this.tenantId = textOrNull(row[at + 6])
+  this.occurredAtMs = ms(row[at + 7])
+  this.createdAtMs = ms(row[at + 8])
+  this.replacesId = row[at + 9] === null ? null : id(row[at + 9])
+  this.size = Number(row[at + 10])
+  this.contentType = row[at + 11] === null ? JSON_CONTENT_TYPE : String(row[at + 11])
+  this.headers = decodeHeaders(row[at + 12])
+  this.data = data(row[at + 13], row[at + 14])
+})
 
 export const eventDecoder =
   (columns: EventColumns) =>

@@ -246,7 +246,7 @@ ORDER BY d.seq`,
 
 const orElse = (value: unknown, usual: number): number => (value === null ? usual : Number(value))
 
-/** A class, as everything of which there is one per delivery: see "Memory" in ARCHITECTURE.md. */
+/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
 class DeliveryOfRow implements StoredDelivery {
   declare readonly id: string
   declare readonly seq: bigint
