@@ -113,6 +113,29 @@ describe('handlers that hold every connection of the pool', () => {
   })
 })
 
+describe('connections of a class of the application', () => {
+  it('may know promises alone', async () => {
+    let asked = 0
+    class Counted extends pg.Client {
+      // The overloads of `pg` are not to be had for one that knows a single form.
+      override query = async (query: never): Promise<never> => {
+        asked += 1
+        return (await super.query(query)) as never
+      }
+    }
+    const pool = new pg.Pool({ connectionString: world.url, max: 2, Client: Counted as never })
+    const store = postgresStore({ pool, schema: world.schema, queryTimeoutMs: 2_000 })
+    const outbox = world.listen(world.outbox({ store }))
+    await outbox.start()
+    await publishTick(outbox, 1)
+    await world.drained()
+    expect(world.numbers).toEqual([1])
+    expect(asked).toBeGreaterThan(5)
+    await outbox.close()
+    await pool.end()
+  })
+})
+
 describe('prepared statements on the application’s pool', () => {
   it('of two stores do not get into each other’s way', async () => {
     const pool = new pg.Pool({ connectionString: world.url, max: 1 })

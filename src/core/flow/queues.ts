@@ -35,13 +35,17 @@ interface KeyLine {
 /** Claimed by a token, whoever has its lane. */
 export const isHot = ({ right }: Delivery): boolean => right.kind === 'token'
 
+/** After this many that left, the Maps are made anew: see "Memory" in ARCHITECTURE.md. */
+const RENEW_AFTER = 4_096
+
 /** After this many hot deliveries in a row one cold delivery goes first. */
 const HOT_RUN = 8
 
 export class Queues {
   readonly #bounds: QueueBounds
-  readonly #entries = new Map<string, Entry>()
-  readonly #keys = new Map<string, KeyLine>()
+  #entries = new Map<string, Entry>()
+  #keys = new Map<string, KeyLine>()
+  #forgotten = 0
   readonly #ready: Record<DeliverySource, Deque<Entry>> = { hot: new Deque(), cold: new Deque() }
   readonly #queued: Record<DeliverySource, number> = { hot: 0, cold: 0 }
   #bytes = 0
@@ -258,6 +262,8 @@ export class Queues {
     if (entry === undefined || entry.delivery !== delivery) return
     this.#entries.delete(id)
     entry.empty()
+    this.#forgotten += 1
+    if (this.#forgotten % RENEW_AFTER === 0) this.#renew()
     const { size, key } = delivery.event
     this.#bytes -= size
     if (delivery.timed) this.#countTimed(-1, size)
@@ -308,6 +314,11 @@ export class Queues {
     for (const { phase, delivery } of this.#entries.values())
       if (delivery.lane === lane && phase !== 'ready' && phase !== 'waiting') return true
     return false
+  }
+
+  #renew(): void {
+    this.#entries = new Map(this.#entries)
+    this.#keys = new Map(this.#keys)
   }
 
   #countTimed(by: 1 | -1, size: number): void {

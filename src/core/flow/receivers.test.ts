@@ -58,6 +58,23 @@ describe('an event without a topic in an ordered batch', () => {
   })
 })
 
+describe('what a publisher gets', () => {
+  it('looks like a literal, because some libraries refuse anything else', async () => {
+    const got: unknown[] = []
+    const { receive } = create((batch) => {
+      got.push(...batch)
+      return batch.map((): SendResult => ({ ok: true }))
+    })
+    const one = delivery('one', null)
+    await receive([one, { ...one, id: 'two', run: 2 }])
+    const { event } = one
+    expect(got).toStrictEqual([
+      { deliveryId: 'one', event, attempt: 1, run: 1, deduplicationId: 'one', topic: 'topic' },
+      { deliveryId: 'two', event, attempt: 1, run: 2, deduplicationId: 'one:2', topic: 'topic' },
+    ])
+  })
+})
+
 describe('several listeners of an event', () => {
   /** The first one waits for `end`; the attempt is over when the test says so. */
   const begin = () => {
