@@ -2,8 +2,7 @@
  * Decodes the columns of an event, in the order in which every SQL store asks for them. A row that cannot be decoded
  * is reported, never thrown: it must become dead and visible.
  */
-import { type EventRecord, type Headers, JSON_CONTENT_TYPE } from '../../core/model/index.ts'
-import { plain } from '../../core/model/plain.ts'
+import { type EventRecord, type Headers, JSON_CONTENT_TYPE, plain } from '../../core/model/index.ts'
 
 /** What differs between drivers. */
 export interface EventColumns {
