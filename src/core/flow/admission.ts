@@ -16,6 +16,7 @@
 import { ERROR_CODES } from '../errors.ts'
 import type { AttemptFailure, Delivery, Right } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
+import { plain } from '../model/plain.ts'
 import type { ResolvedDestination } from '../options.ts'
 import type { Logger, Metrics, Store, StoredDelivery, SuspectedDelivery } from '../spi/index.ts'
 import type { Dispatcher } from './dispatcher.ts'
@@ -274,47 +275,27 @@ const lowest = (rows: readonly StoredDelivery[]): bigint | null =>
 const smaller = (a: bigint | null, b: bigint | null): bigint | null =>
   a === null ? b : b === null || a < b ? a : b
 
-/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
-class ColdDelivery implements Delivery {
-  declare readonly id: string
-  declare readonly event: EventRecord
-  declare readonly destination: string
-  declare readonly run: number
-  declare readonly lane: number
-  declare readonly seq: bigint
-  declare readonly attempts: number
-  declare readonly attemptSpent: boolean
-  declare readonly alone: boolean
-  declare readonly holdsKey: boolean
-  declare readonly right: Right
-  declare readonly source: 'cold'
-  declare readonly timed: boolean
-  declare readonly suspected: boolean
-  declare readonly dueAt: number | undefined
-
-  constructor(
-    row: StoredDelivery,
-    right: Right,
-    readAt: number,
-    suspicion: SuspectedDelivery | typeof ALONE | null,
-  ) {
-    this.id = row.id
-    this.event = row.event ?? missingEvent(row)
-    this.destination = row.destination
-    this.run = row.run
-    this.lane = row.lane
-    this.seq = row.seq
-    this.attempts = suspicion === ALONE || suspicion === null ? row.attempts : suspicion.attempts
-    this.attemptSpent = false
-    this.alone = suspicion === ALONE
-    this.holdsKey = row.holdsKey
-    this.right = right
-    this.source = 'cold'
-    this.timed = row.status !== 'pending'
-    this.suspected = suspicion !== ALONE && suspicion !== null
-    this.dueAt = row.dueForMs === undefined ? undefined : readAt - row.dueForMs
-  }
-}
+/** No literal, because there are thousands: see "Memory" in ARCHITECTURE.md. */
+const ColdDelivery = plain<
+  [row: StoredDelivery, right: Right, readAt: number, suspicion: SuspectedDelivery | typeof ALONE | null],
+  Delivery
+>(function (row, right, readAt, suspicion) {
+  this.id = row.id
+  this.event = row.event ?? missingEvent(row)
+  this.destination = row.destination
+  this.run = row.run
+  this.lane = row.lane
+  this.seq = row.seq
+  this.attempts = suspicion === ALONE || suspicion === null ? row.attempts : suspicion.attempts
+  this.attemptSpent = false
+  this.alone = suspicion === ALONE
+  this.holdsKey = row.holdsKey
+  this.right = right
+  this.source = 'cold'
+  this.timed = row.status !== 'pending'
+  this.suspected = suspicion !== ALONE && suspicion !== null
+  this.dueAt = row.dueForMs === undefined ? undefined : readAt - row.dueForMs
+})
 
 /** Stands in for an event that is not there, so that its delivery can be settled like any other. */
 const missingEvent = (row: StoredDelivery): EventRecord => ({

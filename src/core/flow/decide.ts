@@ -3,6 +3,7 @@
  * about attempts, limits and delays can be read and tested in one place.
  */
 import type { Delivery, Outcome } from '../model/delivery.ts'
+import { plain } from '../model/plain.ts'
 import type { ResolvedDestination } from '../options.ts'
 import { describeError } from '../policy/failure.ts'
 import { policyForType, retryDelayMs } from '../policy/retry.ts'
@@ -54,19 +55,14 @@ export const unexpected = (delivery: Delivery, error: unknown): DeliveryResult =
 const deadHoldsKey = (delivery: Delivery, destination: ResolvedDestination): boolean =>
   destination.deadHead !== 'skip' && delivery.event.key !== null
 
-/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
-export class DeliverySettlement implements Settlement {
-  declare readonly delivery: Delivery
-  declare readonly outcome: Outcome
-  declare readonly attempts: number
-  declare readonly deadHoldsKey: boolean
-  declare readonly deadParked: boolean
-
-  constructor(delivery: Delivery, outcome: Outcome, attempts: number, destination: ResolvedDestination) {
-    this.delivery = delivery
-    this.outcome = outcome
-    this.attempts = attempts
-    this.deadHoldsKey = deadHoldsKey(delivery, destination)
-    this.deadParked = this.deadHoldsKey && destination.deadHead === 'park'
-  }
-}
+/** No literal, because there are thousands: see "Memory" in ARCHITECTURE.md. */
+export const DeliverySettlement = plain<
+  [delivery: Delivery, outcome: Outcome, attempts: number, destination: ResolvedDestination],
+  Settlement
+>(function (delivery, outcome, attempts, destination) {
+  this.delivery = delivery
+  this.outcome = outcome
+  this.attempts = attempts
+  this.deadHoldsKey = deadHoldsKey(delivery, destination)
+  this.deadParked = this.deadHoldsKey && destination.deadHead === 'park'
+})

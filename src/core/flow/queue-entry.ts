@@ -4,7 +4,7 @@ import type { Delivery } from '../model/delivery.ts'
 /** `settling` went well and is being written; `leaving` failed or waited behind one that did, and nobody sends it. */
 type Phase = 'ready' | 'waiting' | 'running' | 'settling' | 'leaving'
 
-/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
+/** No literal, because there are thousands: see "Memory" in ARCHITECTURE.md. */
 export class Entry {
   declare delivery: Delivery
   declare phase: Phase

@@ -10,6 +10,7 @@
  */
 
 import { StoreError } from '../errors.ts'
+import { plain } from '../model/plain.ts'
 import { CHANNELS, tell } from '../runtime/channels.ts'
 import { sleep } from '../runtime/signal.ts'
 import type { Logger, Metrics, Runtime, Settlement, SettleResult, Store } from '../spi/index.ts'
@@ -24,16 +25,16 @@ export interface SettlerOptions {
 /** What became of a settlement; `lost` means that the row belongs to somebody else by now. */
 export type Settled = 'written' | 'lost' | 'refused'
 
-/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
-class Pending {
-  declare readonly settlement: Settlement
-  declare readonly done: (settled: Settled) => void
-
-  constructor(settlement: Settlement, done: (settled: Settled) => void) {
-    this.settlement = settlement
-    this.done = done
-  }
+interface Pending {
+  readonly settlement: Settlement
+  readonly done: (settled: Settled) => void
 }
+
+/** No literal, because there are thousands: see "Memory" in ARCHITECTURE.md. */
+const Pending = plain<[settlement: Settlement, done: Pending['done']], Pending>(function (settlement, done) {
+  this.settlement = settlement
+  this.done = done
+})
 
 export const PROMOTE_LIMIT = 100
 const RETRY_MIN_MS = 20

@@ -2,7 +2,7 @@
  * The cold path's read: one statement, so that all parts see one snapshot. Bytes are bounded by a running sum in
  * the database, so payloads beyond the bound are never even loaded.
  */
-import { LANES, UNROUTED } from '../../../core/model/index.ts'
+import { LANES, plain, UNROUTED } from '../../../core/model/index.ts'
 import type { ReadRequest, ReadResult, StoredDelivery } from '../../../core/spi/index.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
@@ -246,45 +246,29 @@ ORDER BY d.seq`,
 
 const orElse = (value: unknown, usual: number): number => (value === null ? usual : Number(value))
 
-/** A class, because there are thousands: see "Memory" in ARCHITECTURE.md. */
-class DeliveryOfRow implements StoredDelivery {
-  declare readonly id: string
-  declare readonly seq: bigint
-  declare readonly destination: string
-  declare readonly run: number
-  declare readonly lane: number
-  declare readonly key: string | null
-  declare readonly attempts: number
-  declare readonly suspicions: number
-  declare readonly status: StoredDelivery['status']
-  declare readonly token: string | null
-  declare readonly holdsKey: boolean
-  declare readonly size: number
-  declare readonly behind: boolean
-  declare readonly dueForMs: number
-  declare readonly event: StoredDelivery['event']
-  declare readonly problem: string | null
-
-  constructor(row: Row, destination: string, status: StoredDelivery['status']) {
-    const { event, problem } = decodeEvent(row, EVENT_AT)
-    this.id = asText(row[2])
-    this.seq = asBigInt(row[3])
-    this.destination = destination
-    this.run = orElse(row[4], 1)
-    this.lane = asNumber(row[5])
-    this.key = asTextOrNull(row[6])
-    this.attempts = orElse(row[7], 0)
-    this.suspicions = orElse(row[8], 0)
-    this.status = status
-    this.token = asTextOrNull(row[9])
-    this.holdsKey = isTrue(row[10])
-    this.size = event?.size ?? 0
-    this.behind = isTrue(row[11])
-    this.dueForMs = asNumber(row[12])
-    this.event = event
-    this.problem = problem
-  }
-}
+/** No literal, because there are thousands: see "Memory" in ARCHITECTURE.md. */
+const DeliveryOfRow = plain<
+  [row: Row, destination: string, status: StoredDelivery['status']],
+  StoredDelivery
+>(function (row, destination, status) {
+  const { event, problem } = decodeEvent(row, EVENT_AT)
+  this.id = asText(row[2])
+  this.seq = asBigInt(row[3])
+  this.destination = destination
+  this.run = orElse(row[4], 1)
+  this.lane = asNumber(row[5])
+  this.key = asTextOrNull(row[6])
+  this.attempts = orElse(row[7], 0)
+  this.suspicions = orElse(row[8], 0)
+  this.status = status
+  this.token = asTextOrNull(row[9])
+  this.holdsKey = isTrue(row[10])
+  this.size = event?.size ?? 0
+  this.behind = isTrue(row[11])
+  this.dueForMs = asNumber(row[12])
+  this.event = event
+  this.problem = problem
+})
 
 const byNumber = (a: Row, b: Row): number => asNumber(a[1]) - asNumber(b[1])
 
