@@ -116,6 +116,18 @@ describe('a transaction begun by hand', () => {
     await expect(tx.rollback()).rejects.toMatchObject(ended)
   })
 
+  it('says why it could not be committed, also where the rollback fails', async () => {
+    const { outbox, database } = createWorld()
+    database.failInsert = new Error('no room')
+    database.rollback = () => {
+      throw new Error('the connection is gone')
+    }
+    const tx = await outbox.begin()
+    const publishing = tx.publish(event('a')).catch(() => undefined)
+    await expect(tx.commit()).rejects.toThrow('no room')
+    await publishing
+  })
+
   it('[3] offers nothing when the answer to COMMIT was lost', async () => {
     const { outbox, database, intake } = createWorld()
     database.commitAnswer = 'unknown'

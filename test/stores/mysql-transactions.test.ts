@@ -99,6 +99,29 @@ describe.each(SERVERS)('%s', (server) => {
     expect(await world.t.store.inspection.event(published.event.id)).toBeNull()
   })
 
+  it('why a nested transaction failed is told, also where it cannot be undone any more', async () => {
+    const running = run(async (tx) => {
+      const nesting = world.t.transactions.nested!(tx, async (inner) => {
+        await world.hand.query(`KILL ${await connectionId(inner as Handle)}`)
+        throw new Error('business')
+      })
+      await expect(nesting).rejects.toThrow('business')
+    })
+    await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_ROLLED_BACK' })
+  })
+
+  it('a procedure that does not exist undoes only the nested transaction that called it', async () => {
+    const published = world.t.prepare()
+    await run(async (tx) => {
+      await world.t.publishIn(tx, published)
+      const nesting = world.t.transactions.nested!(tx, async (inner) => {
+        await (inner as Handle).query(`CALL ${world.table('missing')}()`)
+      })
+      await expect(nesting).rejects.toMatchObject({ detail: { errno: 1305 } })
+    })
+    expect(await world.t.status(published)).toBe('pending')
+  })
+
   it('a lock that was not had in time undoes only its statement', async () => {
     const published = world.t.prepare()
     await world.hand.query(`START TRANSACTION; ${raise(1)}`)

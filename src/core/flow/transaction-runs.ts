@@ -206,7 +206,8 @@ export class ManualRun<Tx, E> {
     try {
       await beforeCommit(this.#parts, this.place)
     } catch (error) {
-      await this.#rollback()
+      // A rollback that fails must not hide why it was wanted.
+      await this.#rollback().catch(() => undefined)
       throw error
     }
     try {

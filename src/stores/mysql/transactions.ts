@@ -17,7 +17,7 @@ import {
 } from '../sql/transaction-scope.ts'
 import type { MysqlDatabase } from './database.ts'
 import { carriesUnicode, isHeader, type MysqlConnection, saysInTransaction } from './driver.ts'
-import { errorNumber, refusesCommit, storeErrorOf } from './errors.ts'
+import { refusesCommit, storeErrorOf } from './errors.ts'
 import { portableLiteral, textOf } from './script.ts'
 import {
   checkScope,
@@ -47,9 +47,6 @@ const isConnection = (handle: unknown): handle is MysqlConnection => {
 /** Rows by name; of a statement without rows, how many it wrote. */
 const rowsOf = (result: unknown): readonly SqlRow[] =>
   isHeader(result) ? [{ affectedRows: result.affectedRows }] : (result as readonly SqlRow[])
-
-/** A savepoint that is not there any more went with its transaction. */
-const NO_SAVEPOINT = 1305
 
 /** What transactions need of a database; a client has it without a store. */
 export type TransactionHome = Pick<MysqlDatabase, 'place' | 'application'> & {
@@ -104,12 +101,10 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
         return result
       } catch (error) {
         // When the outer one is over its connection is somebody else's by now.
-        if (!child.ended && !open.broken && open.gone === null)
-          await this.#control(open, `ROLLBACK TO SAVEPOINT ${name}`)
+        if (!child.ended && !open.broken && open.gone === null) await this.#undo(open, name)
         throw error
       }
     } catch (error) {
-      if (errorNumber(error) === NO_SAVEPOINT) open.gone ??= 'rolledBack'
       throw storeErrorOf(error, this.#database.place)
     } finally {
       child.ended = true
@@ -168,6 +163,15 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
           throw storeErrorOf(error, place)
         }
       },
+    }
+  }
+
+  /** Its failure must not hide what led to it; but then nothing of the transaction can be kept. */
+  async #undo(open: Open, savepoint: string): Promise<void> {
+    try {
+      await this.#control(open, `ROLLBACK TO SAVEPOINT ${savepoint}`)
+    } catch {
+      open.gone ??= 'rolledBack'
     }
   }
 
