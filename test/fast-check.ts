@@ -8,4 +8,5 @@ const wanted = process.env.FC_SEED ?? '1'
 const seed = wanted === 'random' ? Date.now() | 0 : Number(wanted)
 if (!Number.isInteger(seed)) throw new Error(`FC_SEED must be "random" or a whole number, not "${wanted}"`)
 
-fc.configureGlobal({ seed })
+// A `maxLength` says how long is worth trying; without this hardly anything would be longer than ten.
+fc.configureGlobal({ seed, defaultSizeToMaxWhenMaxSpecified: true })

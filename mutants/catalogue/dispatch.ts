@@ -176,6 +176,14 @@ export const DISPATCH: readonly Mutant[] = [
     hunters: [QUEUES_TEST, 'simulator'],
   },
   {
+    name: 'renewed-without-keys',
+    file: QUEUES,
+    find: 'this.#keys = new Map(this.#keys)',
+    replace: 'this.#keys = new Map()',
+    breaks: 'a key has one delivery under way, however many others have left meanwhile',
+    hunters: [QUEUES_TEST],
+  },
+  {
     name: 'byte-bound-forgotten',
     file: QUEUES,
     find: 'this.#entries.size === 0 || this.#bytes + size <= this.#bounds.bytes',

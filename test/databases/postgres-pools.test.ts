@@ -114,16 +114,24 @@ describe('handlers that hold every connection of the pool', () => {
 })
 
 describe('connections of a class of the application', () => {
-  it('may know promises alone', async () => {
-    let asked = 0
-    class Counted extends pg.Client {
-      // The overloads of `pg` are not to be had for one that knows a single form.
-      override query = (query: never): never => {
-        asked += 1
-        return super.query(query) as never
-      }
+  let asked = 0
+  class Counted extends pg.Client {
+    // The overloads of `pg` are not to be had for one that knows a single form.
+    override query = (query: never): never => {
+      asked += 1
+      return super.query(query) as never
     }
-    const pool = new pg.Pool({ connectionString: world.url, max: 2, Client: Counted as never })
+  }
+  class CountedPool extends pg.Pool {
+    readonly Client = Counted
+  }
+
+  it.each<[string, (options: pg.PoolConfig) => pg.Pool]>([
+    ['said in its options', (options) => new pg.Pool({ ...options, Client: Counted as never })],
+    ['of a pool of its own', (options) => new CountedPool(options)],
+  ])('may know promises alone: %s', async (_, poolWith) => {
+    asked = 0
+    const pool = poolWith({ connectionString: world.url, max: 2 })
     const store = postgresStore({ pool, schema: world.schema, queryTimeoutMs: 2_000 })
     const outbox = world.listen(world.outbox({ store }))
     await outbox.start()

@@ -35,16 +35,16 @@ interface KeyLine {
 /** Claimed by a token, whoever has its lane. */
 export const isHot = ({ right }: Delivery): boolean => right.kind === 'token'
 
-/** After this many that left, the Maps are made anew: see "Memory" in ARCHITECTURE.md. */
-const RENEW_AFTER = 4_096
-
 /** After this many hot deliveries in a row one cold delivery goes first. */
 const HOT_RUN = 8
 
 export class Queues {
   readonly #bounds: QueueBounds
+  /** When so many have left, and no fewer than are here, the Maps are made anew: see "Memory" in ARCHITECTURE.md. */
+  readonly #renewAfter: number
   #entries = new Map<string, Entry>()
   #keys = new Map<string, KeyLine>()
+  /** Since the Maps were made. */
   #forgotten = 0
   readonly #ready: Record<DeliverySource, Deque<Entry>> = { hot: new Deque(), cold: new Deque() }
   readonly #queued: Record<DeliverySource, number> = { hot: 0, cold: 0 }
@@ -54,8 +54,9 @@ export class Queues {
   #aloneRunning = false
   #hotInARow = 0
 
-  constructor(bounds: QueueBounds) {
+  constructor(bounds: QueueBounds, renewAfter = 4_096) {
     this.#bounds = bounds
+    this.#renewAfter = renewAfter
   }
 
   get running(): number {
@@ -263,7 +264,11 @@ export class Queues {
     this.#entries.delete(id)
     entry.empty()
     this.#forgotten += 1
-    if (this.#forgotten % RENEW_AFTER === 0) this.#renew()
+    if (this.#forgotten >= Math.max(this.#renewAfter, this.#entries.size)) {
+      this.#forgotten = 0
+      this.#entries = new Map(this.#entries)
+      this.#keys = new Map(this.#keys)
+    }
     const { size, key } = delivery.event
     this.#bytes -= size
     if (delivery.timed) this.#countTimed(-1, size)
@@ -286,15 +291,15 @@ export class Queues {
       for (const entry of line.waiting) (leaves(entry.delivery) ? gone : stay).push(entry)
       line.waiting = stay
     }
-    return gone.map((entry) => {
-      const { delivery } = entry
-      this.#queued[delivery.source] -= 1
-      const line = this.#lineOf(delivery)
-      this.forget(delivery)
+    const dropped = gone.map(({ delivery }) => delivery)
+    for (const entry of gone) {
+      this.#queued[entry.delivery.source] -= 1
+      const line = this.#lineOf(entry.delivery)
+      this.forget(entry.delivery)
       if (line?.active === entry) line.active = null
       if (line !== null) this.#activateNext(line)
-      return delivery
-    })
+    }
+    return dropped
   }
 
   /** Whether anything in here, queued or not, satisfies the test. */
@@ -314,11 +319,6 @@ export class Queues {
     for (const { phase, delivery } of this.#entries.values())
       if (delivery.lane === lane && phase !== 'ready' && phase !== 'waiting') return true
     return false
-  }
-
-  #renew(): void {
-    this.#entries = new Map(this.#entries)
-    this.#keys = new Map(this.#keys)
   }
 
   #countTimed(by: 1 | -1, size: number): void {

@@ -271,7 +271,9 @@ export class PostgresDatabase {
   ): Promise<readonly (readonly Row[])[]> {
     this.options.onStatement?.(text)
     const whole = { text, ...query, rowMode: 'array', types: RAW_TYPES } as const
-    const answer = await watchdog.watch(pools.isPlain ? ask(connection, whole) : connection.query(whole))
+    const answer = await watchdog.watch(
+      pools.knowsCallbacks ? ask(connection, whole) : connection.query(whole),
+    )
     const results = Array.isArray(answer) ? (answer as readonly PostgresResult[]) : [answer as PostgresResult]
     return results.map(({ rows }) => rows as readonly Row[])
   }

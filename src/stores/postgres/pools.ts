@@ -14,8 +14,8 @@ export interface Pools {
   readonly all: readonly Pool[]
   /** Those that the store made, and ends. */
   readonly own: readonly Pool[]
-  /** Connections of `forStore` are of the class that `pg` has for them, and nobody else's. */
-  readonly isPlain: boolean
+  /** Connections of `forStore` are of `pg` itself. Those of another class may know promises alone. */
+  readonly knowsCallbacks: boolean
 }
 
 /** Of a pool that the store makes from an address, this many connections at most are its own. */
@@ -26,7 +26,6 @@ const CONNECT_TIMEOUT_MS = 10_000
 interface PoolSettings {
   readonly connectionTimeoutMillis?: number
   readonly keepAlive?: boolean
-  readonly Client?: unknown
 }
 
 /** What a pool of pg says of itself. */
@@ -51,12 +50,13 @@ const poolLike = async (
   { options, Client }: KnownPool,
   max: number,
   timeoutMs: number,
-): Promise<Pool | null> => {
+): Promise<Pick<Pools, 'forStore' | 'knowsCallbacks'> | null> => {
   if (typeof options !== 'object' || options === null) return null
   const driver = await loadDriver().catch(() => null)
   if (driver === null) return null
   const changes = { max, min: 0, ...(Client === undefined ? {} : { Client }) }
-  return new driver.Pool(Object.assign(settingsLike(options, timeoutMs), changes))
+  const forStore: KnownPool = new driver.Pool(Object.assign(settingsLike(options, timeoutMs), changes))
+  return { forStore, knowsCallbacks: forStore.Client === driver.Client }
 }
 
 const fromAddress = async (
@@ -70,7 +70,7 @@ const fromAddress = async (
   const forStore = ofSize(reserved)
   const forTransactions = ofSize(poolSize - reserved)
   const all = [forStore, forTransactions]
-  return { forStore, forTransactions, all, own: all, isPlain: true }
+  return { forStore, forTransactions, all, own: all, knowsCallbacks: true }
 }
 
 export const openPools = async (options: ResolvedPostgresOptions): Promise<Pools> => {
@@ -79,7 +79,7 @@ export const openPools = async (options: ResolvedPostgresOptions): Promise<Pools
   if (!('pool' in source)) return await fromAddress(source, timeoutMs)
   const given = source.pool as KnownPool
   const made = await poolLike(given, source.poolSize, timeoutMs)
-  if (made === null) return { forStore: given, forTransactions: given, all: [given], own: [], isPlain: false }
-  const isPlain = given.options?.Client === undefined
-  return { forStore: made, forTransactions: given, all: [made, given], own: [made], isPlain }
+  if (made === null)
+    return { forStore: given, forTransactions: given, all: [given], own: [], knowsCallbacks: false }
+  return { ...made, forTransactions: given, all: [made.forStore, given], own: [made.forStore] }
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { EventRecord } from '../../core/model/index.ts'
 import { eventDecoder } from './event-row.ts'
 
 const decode = eventDecoder({ id: String, ms: Number, data: (payload) => String(payload) })
@@ -7,9 +8,7 @@ const ROW = ['-', 'e1', 'tick', null, 'k', null, null, null, '5', '6', null, '2'
 
 describe('a row with an event', () => {
   it('becomes an event that looks like a literal, because some libraries refuse anything else', () => {
-    const { event, problem } = decode(ROW, 1)
-    expect(problem).toBeNull()
-    expect(event).toStrictEqual({
+    const expected: EventRecord = {
       id: 'e1',
       type: 'tick',
       version: 1,
@@ -24,7 +23,8 @@ describe('a row with an event', () => {
       contentType: 'application/json',
       headers: Object.create(null),
       data: '{}',
-    })
+    }
+    expect(decode(ROW, 1)).toStrictEqual({ event: expected, problem: null })
   })
 
   it('whose headers are no object is reported and not thrown', () => {

@@ -35,7 +35,7 @@ const decodeHeaders = (text: unknown): Headers => {
 
 const textOrNull = (value: unknown): string | null => (value === null ? null : String(value))
 
-/** `at` is the index of the first event column. Version 1 and JSON, which most are, may come as null. */
+/** Version 1 and JSON, which most are, may come as null. */
 const EventOfRow = plain<[row: readonly unknown[], at: number, columns: EventColumns], EventRecord>(function (
   row,
   at,
@@ -57,6 +57,7 @@ const EventOfRow = plain<[row: readonly unknown[], at: number, columns: EventCol
   this.data = data(row[at + 13], row[at + 14])
 })
 
+/** `at` is the index of the first event column. */
 export const eventDecoder =
   (columns: EventColumns) =>
   (row: readonly unknown[], at: number): DecodedEvent => {
