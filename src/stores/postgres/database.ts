@@ -264,16 +264,14 @@ export class PostgresDatabase {
   }
 
   async #send(
-    { watchdog, pools }: OpenState,
+    { watchdog }: OpenState,
     connection: PostgresConnection,
     text: string,
     query: Partial<PostgresQuery> = {},
   ): Promise<readonly (readonly Row[])[]> {
     this.options.onStatement?.(text)
     const whole = { text, ...query, rowMode: 'array', types: RAW_TYPES } as const
-    const answer = await watchdog.watch(
-      pools.knowsCallbacks ? ask(connection, whole) : connection.query(whole),
-    )
+    const answer = await watchdog.watch(ask(connection, whole))
     const results = Array.isArray(answer) ? (answer as readonly PostgresResult[]) : [answer as PostgresResult]
     return results.map(({ rows }) => rows as readonly Row[])
   }

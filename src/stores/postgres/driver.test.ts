@@ -10,6 +10,14 @@ const connectionWith = (query: (callback: Callback) => unknown): PostgresConnect
 
 const answer = { rows: [], command: 'SELECT' }
 
+describe('a query', () => {
+  it('is asked by a promise where callbacks are not known', async () => {
+    const wrapped = { query: async (...given: unknown[]) => ({ rows: given, command: 'SELECT' }) }
+    const query = { text: 'SELECT' }
+    expect(await ask(wrapped as unknown as PostgresConnection, query)).toMatchObject({ rows: [query] })
+  })
+})
+
 describe('a query that is asked by a callback', () => {
   it('answers what the callback got', async () => {
     const fine = connectionWith((callback) => queueMicrotask(() => callback(null, answer)))
@@ -28,8 +36,16 @@ describe('a query that is asked by a callback', () => {
     await expect(ask(patched, { text: 'SELECT' })).rejects.toThrow(TypeError)
   })
 
-  it('is answered through one that passes the callback on', async () => {
-    const passing = connectionWith(async (callback) => callback(null, answer))
+  it('is answered through one that passes the callback on, and through one that does not', async () => {
+    const passing = connectionWith(async (callback) => {
+      setImmediate(() => callback(null, answer))
+    })
     expect(await ask(passing, { text: 'SELECT' })).toBe(answer)
+    expect(
+      await ask(
+        connectionWith(async () => answer),
+        { text: 'SELECT' },
+      ),
+    ).toBe(answer)
   })
 })

@@ -47,21 +47,28 @@ export interface PostgresConnection {
   readonly processID?: number | null
 }
 
+/** Those of `pg` itself, and whoever stands in for them with the same parameters; others may know promises alone. */
+const knowsCallbacks = (connection: PostgresConnection): boolean => connection.query.length === 3
+
 /**
- * The answer of a connection of `pg` itself. By a callback, because for a promise `pg` assigns a function to the query: V8
- * takes that for a method and allocates it among old objects, where it keeps the query with all its rows in memory
- * until those are collected. A pool with a `query_timeout` of its own has that either way. The price is that a driver's error
- * does not name who asked.
+ * By a callback where that is known, because for a promise `pg` assigns a function to the query: V8 takes that for a method
+ * and allocates it among old objects, where it keeps the query with all its rows in memory until those are collected. A
+ * pool with a `query_timeout` of its own has that either way. The price is that a driver's error does not name who asked.
  */
-export const ask = (connection: PostgresConnection, query: PostgresQuery): Promise<PostgresAnswer> =>
-  new Promise((resolve, reject) => {
+export const ask = (connection: PostgresConnection, query: PostgresQuery): Promise<PostgresAnswer> => {
+  if (!knowsCallbacks(connection)) return connection.query(query)
+  return new Promise((resolve, reject) => {
     const returned = connection.query(query, undefined, (error, answer) => {
       if (error) reject(error)
       else resolve(answer)
     })
-    // `pg` returns nothing then. Whoever has put an asynchronous function around it may fail in that.
-    if (returned instanceof Promise) returned.catch(reject)
+    // `pg` returns nothing then. An asynchronous function around it may fail, or answer in the place of the callback.
+    if (returned instanceof Promise)
+      returned.then((answer) => {
+        if (answer !== undefined) resolve(answer)
+      }, reject)
   })
+}
 
 /** A connection that is not of a pool. */
 export interface PostgresSoleConnection extends PostgresConnection {

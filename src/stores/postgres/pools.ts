@@ -14,8 +14,6 @@ export interface Pools {
   readonly all: readonly Pool[]
   /** Those that the store made, and ends. */
   readonly own: readonly Pool[]
-  /** Connections of `forStore` are of `pg` itself. Those of another class may know promises alone. */
-  readonly knowsCallbacks: boolean
 }
 
 /** Of a pool that the store makes from an address, this many connections at most are its own. */
@@ -50,13 +48,12 @@ const poolLike = async (
   { options, Client }: KnownPool,
   max: number,
   timeoutMs: number,
-): Promise<Pick<Pools, 'forStore' | 'knowsCallbacks'> | null> => {
+): Promise<Pool | null> => {
   if (typeof options !== 'object' || options === null) return null
   const driver = await loadDriver().catch(() => null)
   if (driver === null) return null
   const changes = { max, min: 0, ...(Client === undefined ? {} : { Client }) }
-  const forStore: KnownPool = new driver.Pool(Object.assign(settingsLike(options, timeoutMs), changes))
-  return { forStore, knowsCallbacks: forStore.Client === driver.Client }
+  return new driver.Pool(Object.assign(settingsLike(options, timeoutMs), changes))
 }
 
 const fromAddress = async (
@@ -70,7 +67,7 @@ const fromAddress = async (
   const forStore = ofSize(reserved)
   const forTransactions = ofSize(poolSize - reserved)
   const all = [forStore, forTransactions]
-  return { forStore, forTransactions, all, own: all, knowsCallbacks: true }
+  return { forStore, forTransactions, all, own: all }
 }
 
 export const openPools = async (options: ResolvedPostgresOptions): Promise<Pools> => {
@@ -79,7 +76,6 @@ export const openPools = async (options: ResolvedPostgresOptions): Promise<Pools
   if (!('pool' in source)) return await fromAddress(source, timeoutMs)
   const given = source.pool as KnownPool
   const made = await poolLike(given, source.poolSize, timeoutMs)
-  if (made === null)
-    return { forStore: given, forTransactions: given, all: [given], own: [], knowsCallbacks: false }
-  return { ...made, forTransactions: given, all: [made.forStore, given], own: [made.forStore] }
+  if (made === null) return { forStore: given, forTransactions: given, all: [given], own: [] }
+  return { forStore: made, forTransactions: given, all: [made, given], own: [made] }
 }
