@@ -44,7 +44,7 @@ export const overview = (commands: readonly Command[], paint: Paint): string => 
     `${paint('bold', 'Everywhere')}\n${flagLines(COMMON_FLAGS, paint)}`,
     `${paint('bold', 'Exit code')}\n${codes.join('\n')}`,
     `${paint('bold', 'A first look')}
-  posthaste init                 answers a few questions and writes a configuration
+  posthaste init                 asks a few questions and writes a configuration
   posthaste migrate              makes the tables
   posthaste worker               delivers, until Ctrl-C
   posthaste status --watch       shows what waits, fails and flows

@@ -115,7 +115,7 @@ export const init: Command = {
     { name: 'javascript', about: 'write .mjs files in any case' },
   ],
   examples: [
-    ['posthaste init', 'answers three questions'],
+    ['posthaste init', 'asks three questions'],
     ['posthaste init --yes --database postgres --orm drizzle --broker kafka', 'without questions'],
   ],
   async run(session) {
