@@ -5,6 +5,7 @@ export class Alarm {
   readonly #runtime: Runtime
   readonly #ring: () => void
   #soon = false
+  #later = false
   #timer: { readonly at: number; readonly cancel: Cancel } | null = null
 
   constructor(runtime: Runtime, ring: () => void) {
@@ -20,6 +21,19 @@ export class Alarm {
       this.#soon = false
       this.#ring()
     })
+  }
+
+  /** Two turns later: whoever takes one first, such as the poller for its next read, goes before. */
+  later(): void {
+    if (this.#later) return
+    this.#later = true
+    void this.#runtime
+      .yield()
+      .then(() => this.#runtime.yield())
+      .then(() => {
+        this.#later = false
+        this.#ring()
+      })
   }
 
   /** The earliest time counts: why somebody had to wait longer may be gone by then. */

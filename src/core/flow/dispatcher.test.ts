@@ -74,7 +74,10 @@ const delivery = (key: string | null, right: Right): Delivery => {
 }
 
 const lane: Right = { kind: 'lane', workerId: 'w' }
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+/** As many turns of the event loop as a delivery waits for company. */
+const turn = async (): Promise<void> => {
+  for (let i = 0; i < 3; i += 1) await new Promise((resolve) => setImmediate(resolve))
+}
 
 describe('a rate that is raised', () => {
   it('counts at once: what waits for the old one is not waited out', async () => {

@@ -86,8 +86,8 @@ export class Dispatcher {
   enqueueCold(delivery: Delivery): boolean {
     if (this.#closing || !this.queues.offer(delivery)) return false
     this.#options.metrics.coldEnqueued(this.name, 1)
-    // Rows come by the thousand, and shall leave in batches.
-    this.#alarm.soon()
+    // Rows come by the thousand, and leave in batches; the next ones should be on their way before these are looked at.
+    this.#alarm.later()
     return true
   }
 
