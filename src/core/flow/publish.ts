@@ -113,7 +113,14 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
         if (isHot) hot.push({ id, event, destination, lane, token: right, claimedUntil })
       }
     }
-    const request = { events, deliveries, hotLeaseMs, lockKeys, ...(mark === null ? {} : { mark }) }
+    const request = {
+      events,
+      deliveries,
+      hotLeaseMs,
+      lockKeys,
+      mayWait: true as const,
+      ...(mark === null ? {} : { mark }),
+    }
     return { ids: prepared.ids, request, hot, expectsRows: hot.length < deliveries.length, trace }
   }
 

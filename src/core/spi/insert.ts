@@ -29,6 +29,8 @@ export interface InsertRequest {
   readonly hotLeaseMs: number
   /** Writers of the same key take turns: whoever inserts first commits first. */
   readonly lockKeys: boolean
+  /** Nobody asks before the end of the transaction whether it was stored: it may wait, and fail, until then. */
+  readonly mayWait?: true
   /** What `Store.mark` left when the event was published: nothing is written unless it still stands. */
   readonly mark?: string
 }

@@ -32,6 +32,8 @@ export interface PostgresConnection {
     values: undefined,
     callback: (error: Error | null, answer: PostgresAnswer) => void,
   ): unknown
+  /** Of `pg` itself: a query of another kind, which writes its messages when its turn comes. */
+  query(query: { submit(wire: never): null }): unknown
   on(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   removeListener(event: 'error' | 'notification' | 'end', listener: (argument: never) => void): unknown
   /** A truthy argument takes the connection out of the pool. */
@@ -43,12 +45,16 @@ export interface PostgresConnection {
   getTransactionStatus?(): string | null
   /** False while a statement is on its way. */
   readonly readyForQuery?: boolean
+  /** What is behind a client of `pg`. */
+  readonly connection?: object
+  /** Sends statements before those in front of them are answered; since pg 8.23. */
+  readonly pipeline?: boolean
   /** As the server, or a pooler in its place, said when the connection was made. */
   readonly processID?: number | null
 }
 
 /** Those of `pg` itself, and whoever stands in for them with the same parameters; others may know promises alone. */
-const knowsCallbacks = (connection: PostgresConnection): boolean => connection.query.length === 3
+export const knowsCallbacks = (connection: PostgresConnection): boolean => connection.query.length === 3
 
 /**
  * By a callback where that is known, because for a promise `pg` assigns a function to the query: V8 takes that for a method

@@ -62,6 +62,12 @@ export const isBroken = (error: unknown): boolean => {
   return state.startsWith('08') || state.startsWith('57P') || state === '25006'
 }
 
+/** The server said no, and nobody in between: what was sent behind the refused statement has not happened either. */
+export const isRefused = (error: unknown): boolean => {
+  const state = sqlState(error)
+  return state !== null && !state.startsWith('08') && !state.startsWith('57P')
+}
+
 const MISSING: Translation = {
   code: ERROR_CODES.schemaBehind,
   transient: false,

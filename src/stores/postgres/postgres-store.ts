@@ -131,6 +131,11 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
     }
     const statement = insertStatement(this.#tables, request, mark)
     if (statement === null) return { duplicates: new Map() }
+    const isAsked = mark !== null || request.events.some(({ idempotencyKey }) => idempotencyKey !== null)
+    if (request.mayWait === true && executor.defer !== undefined && !isAsked) {
+      await executor.defer(statement.sql, statement.params)
+      return { duplicates: new Map() }
+    }
     const answers = [await executor.run(statement.sql, statement.params)]
     if (isGone(answers[0])) throw undoneMeanwhile()
     const winners = winnersStatement(this.#tables, answers[0])

@@ -21,7 +21,29 @@ const FORBIDDEN = new Set(['release', 'end', 'connect'])
 
 type AnyFunction = (...args: unknown[]) => unknown
 
-const callOn = (target: object, scope: Scope, name: string, fn: AnyFunction): AnyFunction => {
+/** What the transaction has to do with the application's statements. */
+export interface Statements {
+  /** Sends what must be there first. */
+  before(): void
+  /** Why that has failed; null if it has not. */
+  failure(): unknown
+}
+
+/** A statement behind one of ours that failed is only told that the transaction has: its user should hear why. */
+const explained = (answer: unknown, { failure }: Statements): unknown =>
+  answer instanceof Promise
+    ? answer.catch((error: unknown) => {
+        throw failure() ?? error
+      })
+    : answer
+
+const callOn = (
+  target: object,
+  scope: Scope,
+  statements: Statements,
+  name: string,
+  fn: AnyFunction,
+): AnyFunction => {
   const isForbidden = FORBIDDEN.has(name)
   const isQuery = name === 'query'
   return (...args) => {
@@ -32,16 +54,22 @@ const callOn = (target: object, scope: Scope, name: string, fn: AnyFunction): An
         `${name}() is not allowed inside outbox.transaction: the connection goes back by itself.`,
       )
     }
-    if (isQuery) refuseControl(args[0])
-    return fn.apply(target, args)
+    if (!isQuery) return fn.apply(target, args)
+    refuseControl(args[0])
+    statements.before()
+    return explained(fn.apply(target, args), statements)
   }
 }
 
-export const guardHandle = <Handle extends object>(handle: Handle, scope: Scope): Handle =>
+export const guardHandle = <Handle extends object>(
+  handle: Handle,
+  scope: Scope,
+  statements: Statements,
+): Handle =>
   new Proxy(handle, {
     get: (target, property) => {
       const value: unknown = Reflect.get(target, property, target)
       if (typeof value !== 'function' || property === 'constructor') return value
-      return callOn(target, scope, String(property), value as AnyFunction)
+      return callOn(target, scope, statements, String(property), value as AnyFunction)
     },
   })

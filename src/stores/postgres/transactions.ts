@@ -1,14 +1,9 @@
-/**
- * The application's transactions on connections of its pool. What COMMIT answered decides what happened: a
- * transaction that failed is answered with ROLLBACK, without an error, and no answer means that nobody knows.
- */
-import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+/** The application's transactions on connections of its pool, and those that it has begun itself. */
+import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction, Transactions } from '../../core/spi/index.ts'
-import type { SqlExecutor, SqlRow, SqlValue } from '../sql/sql-executor.ts'
+import type { SqlExecutor } from '../sql/sql-executor.ts'
 import {
   checkScope,
-  commitRefused,
-  commitUnknown,
   endScope,
   nestedStillOpen,
   newScope,
@@ -17,32 +12,16 @@ import {
   runTransaction,
   type Scope,
 } from '../sql/transaction-scope.ts'
-import type { PostgresDatabase } from './database.ts'
-import { type PostgresConnection, type PostgresResult, RAW_TYPES } from './driver.ts'
-import { isBroken, storeErrorOf } from './errors.ts'
+import { type PostgresConnection, RAW_TYPES } from './driver.ts'
+import { storeErrorOf } from './errors.ts'
+import { OpenConnection, rowsOf, type TransactionHome } from './open-connection.ts'
 import { guardHandle } from './transaction-scope.ts'
 
 interface Known {
   readonly scope: Scope
   readonly depth: number
-  readonly open: Open
+  readonly open: OpenConnection
 }
-
-/** Statements of ours that wait for each other: a connection takes one at a time. Null: none is on its way. */
-interface Line {
-  last: Promise<void> | null
-}
-
-/** A connection with a transaction on it. */
-interface Open {
-  readonly line: Line
-  readonly connection: PostgresConnection
-  readonly onError: (error: Error) => void
-  broken: boolean
-}
-
-const resultOf = (answer: PostgresResult | readonly PostgresResult[]): PostgresResult =>
-  (Array.isArray(answer) ? answer.at(-1) : answer) as PostgresResult
 
 const isConnection = (handle: unknown): handle is PostgresConnection => {
   const members = handle as Partial<Record<string, unknown>> | null
@@ -52,12 +31,6 @@ const isConnection = (handle: unknown): handle is PostgresConnection => {
 /** A pool answers each query on whatever connection is free, so nothing on it is in a transaction. */
 const isPool = (handle: object): boolean =>
   typeof (handle as Partial<Record<string, unknown>>).totalCount === 'number'
-
-/** What transactions need of a database; a client has it without a store. */
-export type TransactionHome = Pick<
-  PostgresDatabase,
-  'place' | 'transactionPool' | 'statementName' | 'losesStatements' | 'inTime'
-> & { readonly options: Pick<PostgresDatabase['options'], 'onStatement'> }
 
 export class PostgresTransactions<Tx extends object> implements Transactions<Tx, SqlExecutor> {
   readonly library = 'pg'
@@ -74,11 +47,11 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
   }
 
   async begin(): Promise<OpenTransaction<Tx>> {
-    const open = await this.#connect()
+    const open = await OpenConnection.of(this.#database)
     try {
-      await this.#control(open, 'BEGIN')
+      await open.control('BEGIN')
     } catch (error) {
-      this.#release(open)
+      open.release()
       throw error
     }
     const scope = newScope()
@@ -97,15 +70,21 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     const child = newScope()
     scope.child = child
     const name = `posthaste_${depth + 1}`
+    let isBegun = false
     try {
-      await this.#control(open, `SAVEPOINT ${name}`)
-      const result = await fn(this.#handle(open, child, depth + 1))
+      // What was published before is not to be undone with the savepoint.
+      await open.sendDeferred()
       checkScope(child)
-      await this.#control(open, `RELEASE SAVEPOINT ${name}`)
+      isBegun = true
+      await open.control(`SAVEPOINT ${name}`)
+      const result = await fn(this.#handle(open, child, depth + 1))
+      await open.sendDeferred()
+      checkScope(child)
+      await open.control(`RELEASE SAVEPOINT ${name}`)
       return result
     } catch (error) {
       // When the outer one is over its connection is somebody else's by now.
-      if (!child.ended) await this.#undo(open, name)
+      if (isBegun && !child.ended) await open.undo(name)
       throw error
     } finally {
       child.ended = true
@@ -118,15 +97,9 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     if (known !== undefined) {
       const guard = (): void => checkScope(known.scope)
       guard()
-      const { connection, line } = known.open
-      return this.#executorOn(connection, line, guard, known.open)
+      return known.open.executor(guard)
     }
-    const connection = this.#foreign(tx)
-    const guard = (): void => this.#checkForeign(connection)
-    guard()
-    // What is on its way may be a ROLLBACK, and the status is that of before.
-    const isDoubtful = connection.readyForQuery === false
-    return { ...this.#executorOn(connection, null, guard, null), isDoubtful }
+    return this.#foreignExecutor(this.#foreign(tx))
   }
 
   inTransaction(tx: Tx): boolean | undefined {
@@ -137,149 +110,55 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     return status === undefined ? undefined : status === 'T' || status === 'E'
   }
 
-  /**
-   * In a transaction of ours statements go one after another, as the driver wants it, and its end waits for them. Of
-   * another nobody knows when it ends, so they are sent at once, in front of whatever the application sends next.
-   */
-  #executorOn(
-    connection: PostgresConnection,
-    line: Line | null,
-    guard: () => void,
-    open: Open | null,
-  ): SqlExecutor {
-    const send = async (sql: string, params: readonly SqlValue[]): Promise<readonly SqlRow[]> => {
+  /** Of another's transaction nobody knows when it ends, so statements are sent at once, in front of whatever comes next. */
+  #foreignExecutor(connection: PostgresConnection): SqlExecutor {
+    const guard = (): void => this.#checkForeign(connection)
+    guard()
+    // What is on its way may be a ROLLBACK, and the status is that of before.
+    const isDoubtful = connection.readyForQuery === false
+    const run: SqlExecutor['run'] = async (sql, params) => {
       guard()
       this.#database.options.onStatement?.(sql)
-      // Of an application's own connection nobody knows what is between it and the server.
-      const name = open === null ? undefined : this.#database.statementName(sql)
       try {
-        const query = { text: sql, values: params, types: RAW_TYPES }
-        const answer = connection.query(name === undefined ? query : { ...query, name })
-        // On a connection of our own an answer that does not come costs the connection; another's is not ours to end.
-        return resultOf(await (open === null ? answer : this.#database.inTime(answer)))
-          .rows as readonly SqlRow[]
+        // Nobody knows what is between the application's own connection and the server, so nothing is prepared.
+        return rowsOf(await connection.query({ text: sql, values: params, types: RAW_TYPES }))
       } catch (error) {
-        if (open !== null && isBroken(error)) open.broken = true
-        // Too late for this transaction, but not for the next one.
         this.#database.losesStatements(error)
         throw storeErrorOf(error, this.#database.place)
       }
     }
-    if (line === null) return { run: send }
-    return {
-      isGuarded: true,
-      run: (sql, params) => {
-        const sent = line.last === null ? send(sql, params) : line.last.then(() => send(sql, params))
-        const over = (): void => {
-          if (line.last === last) line.last = null
-        }
-        const last = sent.then(over, over)
-        line.last = last
-        return sent
-      },
-    }
+    return { run, isDoubtful }
   }
 
-  /** If this fails the connection is broken, and the whole transaction with it. */
-  async #undo(open: Open, savepoint: string): Promise<void> {
-    try {
-      await this.#control(open, `ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`)
-    } catch {
-      open.broken = true
-    }
-  }
-
-  async #connect(): Promise<Open> {
-    const database = this.#database
-    let connection: PostgresConnection
-    try {
-      connection = await database.transactionPool.connect()
-    } catch (error) {
-      throw storeErrorOf(error, database.place)
-    }
-    const open: Open = {
-      connection,
-      line: { last: null },
-      broken: false,
-      // Without a listener a connection that breaks between two statements would end the process.
-      onError: () => {
-        open.broken = true
-      },
-    }
-    connection.on('error', open.onError)
-    return open
-  }
-
-  async #control(open: Open, text: string): Promise<PostgresResult> {
-    const { options, place } = this.#database
-    options.onStatement?.(text)
-    try {
-      return resultOf(await this.#database.inTime(open.connection.query(text)))
-    } catch (error) {
-      if (isBroken(error)) open.broken = true
-      throw storeErrorOf(error, place)
-    }
-  }
-
-  #handle(open: Open, scope: Scope, depth: number): Tx {
-    const tx = guardHandle(open.connection, scope) as unknown as Tx
+  #handle(open: OpenConnection, scope: Scope, depth: number): Tx {
+    const tx = guardHandle(open.connection, scope, {
+      before: () => open.overtake(),
+      failure: () => open.failure,
+    }) as unknown as Tx
     this.#known.set(tx, { scope, depth, open })
     return tx
   }
 
-  async #commit(open: Open, scope: Scope): Promise<void> {
+  async #commit(open: OpenConnection, scope: Scope): Promise<void> {
     if (scope.ended) checkScope(scope)
-    const pending = scope.child
+    const isNestedOpen = scope.child !== null
     endScope(scope)
     try {
-      if (pending !== null) {
-        await this.#abandon(open)
+      if (isNestedOpen) {
+        await open.rollback()
         throw nestedStillOpen()
       }
-      await this.#commitNow(open)
+      await open.commit()
     } finally {
-      this.#release(open)
+      open.release()
     }
   }
 
-  async #commitNow(open: Open): Promise<void> {
-    let command: string
-    try {
-      command = (await this.#control(open, 'COMMIT')).command
-    } catch (cause) {
-      if (!open.broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {
-        throw commitRefused('PostgreSQL', cause)
-      }
-      open.broken = true
-      throw commitUnknown('The connection was lost', cause)
-    }
-    if (command === 'COMMIT') return
-    throw new TransactionError(
-      ERROR_CODES.commitRolledBack,
-      'PostgreSQL had given the transaction up because of an earlier error, so nothing was committed.',
-    )
-  }
-
-  async #rollback(open: Open, scope: Scope): Promise<void> {
+  async #rollback(open: OpenConnection, scope: Scope): Promise<void> {
     if (scope.ended) return
     endScope(scope)
-    await this.#abandon(open)
-    this.#release(open)
-  }
-
-  /** If this fails the connection is thrown away, and the server rolls back what was open on it. */
-  async #abandon(open: Open): Promise<void> {
-    if (open.broken) return
-    try {
-      await this.#control(open, 'ROLLBACK')
-    } catch {
-      open.broken = true
-    }
-  }
-
-  #release(open: Open): void {
-    open.connection.removeListener('error', open.onError)
-    open.connection.release?.(open.broken)
+    await open.rollback()
+    open.release()
   }
 
   #foreign(tx: object): PostgresConnection {

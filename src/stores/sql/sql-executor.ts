@@ -18,6 +18,11 @@ export interface SqlExecutor {
    * with `affectedRows`, which spares the MySQL store a question.
    */
   run(sql: string, params: readonly SqlValue[]): Promise<readonly SqlRow[] | undefined>
+  /**
+   * For a statement whose answer nobody needs: it may be kept until the transaction sends something else, or is committed,
+   * and fail with that.
+   */
+  defer?(sql: string, params: readonly SqlValue[]): Promise<void>
   /** Only synchronous drivers have it; an await would leave their transaction. */
   runSync?(sql: string, params: readonly SqlValue[]): readonly SqlRow[] | undefined
   /** Nothing is rolled back while a statement of ours is on its way, and no savepoint without our knowing. */

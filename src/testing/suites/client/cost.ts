@@ -25,13 +25,13 @@ const extraOf = async (t: ClientFixture, publish: (tx: unknown) => Promise<unkno
 export const costTopic: ClientTopic = {
   title: 'cost',
   cases: {
-    'a publish is one round trip more': async (t) => {
-      assert.equal(await extraOf(t, (tx) => t.publish(tx, 'a')), 1)
+    'a publish is one round trip more, or none': async (t) => {
+      assert.ok((await extraOf(t, (tx) => t.publish(tx, 'a'))) <= 1)
     },
 
     'so is a publish of many, and one with an idempotency key': async (t) => {
       const many = [1, 2, 3].map((n) => ({ type: 'a', payload: n }))
-      assert.equal(await extraOf(t, (tx) => t.outbox.publishMany(tx, many)), 1)
+      assert.ok((await extraOf(t, (tx) => t.outbox.publishMany(tx, many))) <= 1)
       let n = 0
       assert.equal(await extraOf(t, (tx) => t.publish(tx, 'b', { idempotencyKey: `k${n++}` })), 1)
     },
