@@ -11,7 +11,6 @@ import {
   asBigInt,
   asMs,
   asNumber,
-  asNumberOrNull,
   asText,
   asTextOrNull,
   eventOf,
@@ -43,18 +42,21 @@ export const laneMask = (lanes: readonly number[] | null): bigint => {
 export const inLanes = (mask: string): string => `((${mask}::bigint >> lane) & 1) <> 0`
 
 /** A holder of the row's key before it that is not pending. State by state, as the index of holders has them. */
-const heldBack = (t: PostgresTables): string =>
+const heldBack = (t: PostgresTables, destination: string): string =>
   [2, 3, 6]
     .map((status) =>
-      existsBy('h.seq', `${t.deliveries} AS h WHERE ${holders('h', 'd', status)} AND h.seq < d.seq`),
+      existsBy(
+        'h.seq',
+        `${t.deliveries} AS h WHERE ${holders('h', 'd', status, destination)} AND h.seq < d.seq`,
+      ),
     )
     .join(' OR ')
 
 /** Nearly always nobody holds the key, which one look tells. */
-const isHeld = (t: PostgresTables): string =>
+const isHeld = (t: PostgresTables, destination: string): string =>
   existsBy(
     'h.status, h.seq',
-    `${t.deliveries} AS h WHERE h.destination = d.destination AND h.key = d.key AND h.holds_key`,
+    `${t.deliveries} AS h WHERE h.destination = ${destination} AND h.key = d.key AND h.holds_key`,
   )
 
 const unroutedBefore = (t: PostgresTables): string =>
@@ -71,25 +73,60 @@ const someUnrouted = (t: PostgresTables): string =>
   )
 
 /** Nobody waits for a row behind it, so nobody waits for each other. An unrouted row holds its key everywhere. */
-const behind = (t: PostgresTables): string => `d.key IS NOT NULL AND (
-    (${isHeld(t)} AND (${heldBack(t)}))
+const behind = (t: PostgresTables, destination: string): string => `d.key IS NOT NULL AND (
+    (${isHeld(t, destination)} AND (${heldBack(t, destination)}))
     OR (${someUnrouted(t)} AND ${unroutedBefore(t)}))`
 
-/** What is kept of a row between looking for it and sending it. */
-const ROW =
-  'id, event_id, seq, destination, run, lane, key, attempts, suspicions, token, holds_key, size, created_at, available_at'
+const STORED = 'id, event_id, seq, key, run, attempts, suspicions, token, holds_key'
 
-/** Most rows have these values in common, and null costs least on the way. */
-const DELIVERY_FIELDS =
-  'd.id, d.seq, NULLIF(d.run, 1), d.lane, d.key, NULLIF(d.attempts, 0), NULLIF(d.suspicions, 0), d.token, NULLIF(d.holds_key, false)'
+/** What is kept of a row between looking for it and sending it. Parts of a union whose types differ are copied once more. */
+const ROW = `${STORED}, lane::smallint AS lane, size, created_at`
 
-/** Where the event begins, behind kind, number, the delivery, `behind` and for how long it is due. */
-const EVENT_AT = 13
+const SENT = `${STORED}, lane, due_since`
 
 /** A claim that ran out says nothing about when the row could be sent: that was at its commit. */
 const DUE_SINCE = 'CASE WHEN d.token IS NULL THEN d.available_at ELSE d.created_at END'
 
-/** What a row of the answer is about; the last are rows that did not fit, of which nothing else is said. */
+/**
+ * What most rows have in common is one null, which costs least on the way: a first run of which nothing was tried, that
+ * nobody claimed, and that could be sent since its event was stored. A missing event was stored at no time.
+ */
+const RARE = `CASE WHEN d.fits AND (d.run <> 1 OR d.attempts <> 0 OR d.suspicions <> 0 OR d.token IS NOT NULL OR d.holds_key OR d.due_since IS DISTINCT FROM e.created_at)
+    THEN json_build_array(d.run, d.attempts, d.suspicions, d.token, d.holds_key, ${asMs('d.due_since')}) END`
+
+type Rare = readonly [
+  run: number,
+  attempts: number,
+  suspicions: number,
+  token: string | null,
+  holdsKey: boolean,
+  dueSinceMs: number | null,
+]
+
+const USUAL: Rare = [1, 0, 0, null, false, null]
+
+/**
+ * Rows with their events; `destination` binds the one of all. Those that do not fit come back without: they only say that
+ * there is more.
+ */
+const withEvents = (
+  t: PostgresTables,
+  destination: string,
+  from: string,
+): string => `d.id, d.seq, d.lane, d.key, ${RARE}, CASE WHEN d.fits AND ${behind(t, destination)} THEN true END, ${EVENT_FIELDS}
+FROM (
+  ${from}
+) AS d LEFT JOIN ${eventOf(t, 'CASE WHEN d.fits THEN d.event_id END')} ON true`
+
+/** Where these are, behind kind and number. */
+const RARE_AT = 6
+const EVENT_AT = 8
+const STORED_AT = EVENT_AT + 8
+
+/**
+ * What a row of the answer is about; null, as most are, for fresh ones. The last are rows that did not fit, of which nothing
+ * else is said.
+ */
 const KIND = { due: 0, fresh: 1, swept: 2, outlook: 3, more: 4 } as const
 
 /**
@@ -108,40 +145,10 @@ const first = (
   limit: string,
 ): string =>
   `SELECT * FROM (SELECT * FROM (SELECT * FROM (
-    SELECT ${columns} FROM ${t.deliveries} WHERE ${where} ORDER BY ${order} LIMIT ${bound}
+    SELECT ${columns} FROM ${t.deliveries} AS d WHERE ${where} ORDER BY ${order} LIMIT ${bound}
   ) AS b LIMIT ${limit}) AS b LIMIT ${limit}) AS b LIMIT ${limit}`
 
 const WINDOW = (order: string): string => `WINDOW w AS (ORDER BY ${order} ROWS UNBOUNDED PRECEDING)`
-
-const part = (
-  t: PostgresTables,
-  kind: string,
-  number: string,
-  from: string,
-  eventId: string,
-  where = '',
-  dueFor = `(SELECT now FROM t) - ${DUE_SINCE}`,
-): string =>
-  `SELECT ${kind}, ${number}, ${DELIVERY_FIELDS}, CASE WHEN ${behind(t)} THEN true END, ${asMs(dueFor)}, ${EVENT_FIELDS}
-FROM ${from} AS d LEFT JOIN ${eventOf(t, eventId)} ON true${where}`
-
-/** Rows that do not fit come back without their event: they only say that there is more. */
-const boundedPart = (
-  t: PostgresTables,
-  kind: number,
-  from: string,
-  where?: string,
-  dueFor?: string,
-): string =>
-  part(
-    t,
-    `CASE WHEN d.fits THEN ${kind} ELSE ${KIND.more} END`,
-    'd.n',
-    from,
-    'CASE WHEN d.fits THEN d.event_id END',
-    where,
-    dueFor,
-  )
 
 const earliest = (t: PostgresTables, where: string): string =>
   `(SELECT available_at FROM ${t.deliveries} WHERE destination = $1 AND ${where} AND available_at > (SELECT now FROM t) AND ${inLanes('$2')} ORDER BY available_at LIMIT 1)`
@@ -168,8 +175,8 @@ const OLD_ENOUGH = (youngest: string): string =>
  * Nearly always all rows fit, which one sum tells; only otherwise they are counted one by one. Nothing fits
  * behind a row that is too recent: it could be of the same key.
  *
- * The last row has the outlook in columns that are free there: the time until something is due in `seq`, the snapshot's
- * bounds in `key` and `token`, and three answers in `run`, `holds_key` and `behind`.
+ * Whatever is looked up for a row is written once, for all parts together: every node of a plan is started for every read,
+ * also of an empty queue. The last row has the outlook where others have what is rare.
  */
 const readText = (
   t: PostgresTables,
@@ -179,39 +186,38 @@ due AS MATERIALIZED (
   SELECT *, n <= $5::int AND (total <= $6::bigint OR n = 1) AS fits FROM (
     SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total FROM (${first(
       t,
-      ROW,
+      `${ROW}, available_at AS due_since`,
       'available_at',
       `destination = $1 AND status = 2 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}`,
       bound,
       '$5::int + 1',
-    )}) AS c ${WINDOW('available_at')}
+    )}) AS c ${WINDOW('due_since')}
   ) AS x
 ),
 taken AS MATERIALIZED (
   SELECT $4::int - count(*) AS rows, $6::bigint - coalesce(sum(size), 0) AS bytes, count(*) = 0 AS nothing FROM due WHERE fits
 ),
-fresh AS MATERIALIZED (${first(t, ROW, 'seq', pending('$3::bigint'), bound, '(SELECT rows FROM taken)')}),
+fresh AS MATERIALIZED (${first(t, `${ROW}, ${DUE_SINCE} AS due_since`, 'seq', pending('$3::bigint'), bound, '(SELECT rows FROM taken)')}),
 whole AS MATERIALIZED (
   SELECT coalesce(sum(size), 0) <= (SELECT bytes FROM taken) AND ${OLD_ENOUGH('max(created_at)')} IS NOT FALSE AS fits,
     coalesce(max(seq), $3::bigint) AS last
   FROM fresh
 )
-${boundedPart(t, KIND.due, 'due', '', '(SELECT now FROM t) - d.available_at')}
-UNION ALL
-${part(t, String(KIND.fresh), 'NULL', 'fresh', 'd.event_id', ' WHERE (SELECT fits FROM whole)')}
-UNION ALL
-${boundedPart(
+SELECT d.kind, d.n, ${withEvents(
   t,
-  KIND.fresh,
-  `(
-  SELECT *, (total <= (SELECT bytes FROM taken) OR (n = 1 AND (SELECT nothing FROM taken))) AND ${OLD_ENOUGH('youngest')} AS fits FROM (
-    SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total, max(created_at) OVER w AS youngest FROM fresh ${WINDOW('seq')}
-  ) AS x
-)`,
-  ' WHERE NOT (SELECT fits FROM whole)',
+  '$1',
+  `SELECT CASE WHEN fits THEN ${KIND.due} ELSE ${KIND.more} END AS kind, n, fits, ${SENT} FROM due
+  UNION ALL
+  SELECT NULL::int, NULL::bigint, true, ${SENT} FROM fresh WHERE (SELECT fits FROM whole)
+  UNION ALL
+  SELECT CASE WHEN fits THEN NULL ELSE ${KIND.more} END, NULL::bigint, fits, ${SENT} FROM (
+    SELECT *, (total <= (SELECT bytes FROM taken) OR (n = 1 AND (SELECT nothing FROM taken))) AND ${OLD_ENOUGH('youngest')} AS fits FROM (
+      SELECT *, row_number() OVER w AS n, sum(size) OVER w AS total, max(created_at) OVER w AS youngest FROM fresh ${WINDOW('seq')}
+    ) AS x
+  ) AS y WHERE NOT (SELECT fits FROM whole)`,
 )}
 UNION ALL
-SELECT ${KIND.swept}, NULL, s.id, s.seq, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ${NO_EVENT_FIELDS}
+SELECT ${KIND.swept}, NULL, s.id, s.seq, NULL, NULL, NULL, NULL, ${NO_EVENT_FIELDS}
 FROM (
   SELECT id, seq FROM ${t.deliveries}
   WHERE $9::bigint IS NOT NULL AND destination = $1 AND status = 0 AND seq > $9::bigint AND seq <= $3::bigint
@@ -219,13 +225,23 @@ FROM (
   ORDER BY seq LIMIT $10::int
 ) AS s
 UNION ALL
-SELECT ${KIND.outlook}, NULL, NULL, ${msBetween(
+SELECT ${KIND.outlook}, NULL, NULL, NULL, NULL, NULL, json_build_array(${asMs('(SELECT now FROM t)')}, ${msBetween(
   '(SELECT now FROM t)',
   `least(${earliest(t, 'status = 2')}, ${earliest(t, 'status = 5')}, ${earliest(t, 'status = 0 AND token IS NOT NULL')})`,
-)}, (SELECT 1 FROM ${t.deliveries} WHERE ${pending('(SELECT last FROM whole)')} ORDER BY seq LIMIT 1), NULL, pg_snapshot_xmin(pg_current_snapshot())::text,
-  NULL, NULL, pg_snapshot_xmax(pg_current_snapshot())::text,
+)}, pg_snapshot_xmin(pg_current_snapshot())::text, pg_snapshot_xmax(pg_current_snapshot())::text,
+  ${existsBy('seq', `${t.deliveries} WHERE ${pending('(SELECT last FROM whole)')}`)},
   ${existsBy('available_at', `${t.deliveries} WHERE destination = $1 AND status = 5 AND available_at <= (SELECT now FROM t) AND ${inLanes('$2')}`)},
-  ${unroutedExists(t, 0, 'u.seq')} OR ${unroutedExists(t, 5, 'u.available_at')}, NULL, ${NO_EVENT_FIELDS}`
+  ${unroutedExists(t, 0, 'u.seq')} OR ${unroutedExists(t, 5, 'u.available_at')}), NULL, ${NO_EVENT_FIELDS}`
+
+type Outlook = readonly [
+  nowMs: number,
+  nextDueInMs: number | null,
+  oldest: string,
+  next: string,
+  more: boolean,
+  activatable: boolean,
+  unrouted: boolean,
+]
 
 /** Limits that are written into the text; the first covers what the core asks for by default. */
 const BOUNDS = [1_024, 16_384, 1_048_576] as const
@@ -238,34 +254,39 @@ const textFor = (limit: number): ((t: PostgresTables) => string) => {
   return found.text
 }
 
+/** Each row has the time where the others have their number. */
 const BY_IDS = sqlText(
-  (t) => `${part(t, String(KIND.fresh), 'NULL', t.deliveries, 'd.event_id', '', `${NOW} - ${DUE_SINCE}`)}
-WHERE d.id = ANY($1::uuid[]) AND ${unindexed('d.destination')} = $2 AND ${PENDING} AND ${unclaimed(NOW)}
+  (t) => `SELECT NULL, ${asMs(NOW)}, ${withEvents(
+    t,
+    '$2',
+    `SELECT *, true AS fits, ${DUE_SINCE} AS due_since FROM ${t.deliveries} AS d
+  WHERE d.id = ANY($1::uuid[]) AND ${unindexed('d.destination')} = $2 AND ${PENDING} AND ${unclaimed(NOW)}`,
+  )}
 ORDER BY d.seq`,
 )
 
-const orElse = (value: unknown, usual: number): number => (value === null ? usual : Number(value))
-
 /** No literal, because there are thousands: see "Memory" in ARCHITECTURE.md. */
 const DeliveryOfRow = plain<
-  [row: Row, destination: string, status: StoredDelivery['status']],
+  [row: Row, destination: string, status: StoredDelivery['status'], nowMs: number],
   StoredDelivery
->(function (row, destination, status) {
+>(function (row, destination, status, nowMs) {
   const { event, problem } = decodeEvent(row, EVENT_AT)
+  const [run, attempts, suspicions, token, holdsKey, dueSinceMs] =
+    row[RARE_AT] === null ? USUAL : (JSON.parse(asText(row[RARE_AT])) as Rare)
   this.id = asText(row[2])
   this.seq = asBigInt(row[3])
   this.destination = destination
-  this.run = orElse(row[4], 1)
-  this.lane = asNumber(row[5])
-  this.key = asTextOrNull(row[6])
-  this.attempts = orElse(row[7], 0)
-  this.suspicions = orElse(row[8], 0)
+  this.run = run
+  this.lane = asNumber(row[4])
+  this.key = asTextOrNull(row[5])
+  this.attempts = attempts
+  this.suspicions = suspicions
   this.status = status
-  this.token = asTextOrNull(row[9])
-  this.holdsKey = isTrue(row[10])
+  this.token = token
+  this.holdsKey = holdsKey
   this.size = event?.size ?? 0
-  this.behind = isTrue(row[11])
-  this.dueForMs = asNumber(row[12])
+  this.behind = isTrue(row[7])
+  this.dueForMs = nowMs - (dueSinceMs ?? asNumber(row[STORED_AT]))
   this.event = event
   this.problem = problem
 })
@@ -294,21 +315,25 @@ export const read = async (
     sweepLimit + 1,
   ])
   const parts: [Row[], Row[], Row[], Row[], Row[]] = [[], [], [], [], []]
-  for (const row of rows) parts[asNumber(row[0]) as 0 | 1 | 2 | 3 | 4].push(row)
+  for (const row of rows) parts[asNumber(row[0] ?? KIND.fresh) as 0 | 1 | 2 | 3 | 4].push(row)
   const swept = parts[KIND.swept].map((row) => ({ id: asText(row[2]), seq: asBigInt(row[3]) }))
-  const [outlook = []] = parts[KIND.outlook]
-  const nextDueInMs = asNumberOrNull(outlook[3])
+  const [last = []] = parts[KIND.outlook]
+  const [nowMs, nextDueInMs, oldest, next, more, activatable, unrouted] = JSON.parse(
+    asText(last[RARE_AT]),
+  ) as Outlook
   // Parts of a union come in no particular order, so their positions decide.
   return {
-    due: parts[KIND.due].sort(byNumber).map((row) => new DeliveryOfRow(row, destination, 'retry')),
-    fresh: parts[KIND.fresh].map((row) => new DeliveryOfRow(row, destination, 'pending')).sort(compareSeqs),
+    due: parts[KIND.due].sort(byNumber).map((row) => new DeliveryOfRow(row, destination, 'retry', nowMs)),
+    fresh: parts[KIND.fresh]
+      .map((row) => new DeliveryOfRow(row, destination, 'pending', nowMs))
+      .sort(compareSeqs),
     swept: sweep ? swept.sort(compareSeqs).slice(0, sweepLimit) : null,
     sweptMore: swept.length > sweepLimit,
-    more: parts[KIND.more].length > 0 || outlook[4] === '1',
+    more: parts[KIND.more].length > 0 || more,
     nextDueInMs: nextDueInMs === null ? null : Math.max(0, nextDueInMs),
-    activatable: isTrue(outlook[10]),
-    unrouted: isTrue(outlook[11]),
-    snapshot: { oldest: asBigInt(outlook[6]), next: asBigInt(outlook[9]) },
+    activatable,
+    unrouted,
+    snapshot: { oldest: asBigInt(oldest), next: asBigInt(next) },
   }
 }
 
@@ -319,5 +344,5 @@ export const readByIds = async (
   ids: readonly string[],
 ): Promise<readonly StoredDelivery[]> =>
   (await db.rows(BY_IDS(t), [idList(ids), destination])).map(
-    (row) => new DeliveryOfRow(row, destination, 'pending'),
+    (row) => new DeliveryOfRow(row, destination, 'pending', asNumber(row[1])),
   )

@@ -67,8 +67,13 @@ export const existsBy = (order: string, from: string): string =>
  * Rows of one key that hold it, as the index of holders has them; `on` is the table's alias, `row` the one before
  * which they are looked for. The planner is not told which state it is, or indexes of that state would offer themselves.
  */
-export const holders = (on: string, row: string, status: number): string =>
-  `${on}.destination = ${row}.destination AND ${on}.key = ${row}.key AND ${on}.holds_key AND ${on}.status = (SELECT ${status}::smallint)`
+export const holders = (
+  on: string,
+  row: string,
+  status: number,
+  destination = `${row}.destination`,
+): string =>
+  `${on}.destination = ${destination} AND ${on}.key = ${row}.key AND ${on}.holds_key AND ${on}.status = (SELECT ${status}::smallint)`
 
 /** A column of a row that is looked up by its id, so that no index on the column offers itself: see `existsBy`. */
 export const unindexed = (column: string): string => `${column} || ''`
