@@ -97,6 +97,20 @@ describe('a rate that is raised', () => {
   })
 })
 
+describe('what was read', () => {
+  it('is handed out after whoever reads has had its turn, so that the next rows are on their way', async () => {
+    const order: string[] = []
+    const receive = (batch: readonly Delivery[]): SendResult[] => {
+      order.push(`${batch.length} handed out`)
+      return batch.map(() => ({ ok: true }))
+    }
+    const { dispatcher, runtime } = create({ manual: false, receive, writes: true })
+    for (let n = 0; n < 3; n += 1) dispatcher.enqueueCold(delivery(null, lane))
+    await Promise.all([runtime.yield().then(() => order.push('read')), turn()])
+    expect(order).toEqual(['read', '3 handed out'])
+  })
+})
+
 describe('a worker that fails unexpectedly', () => {
   const broken = {
     get ok(): true {
