@@ -19,6 +19,9 @@ const trips = new RoundTrips()
 /** What the application and the outbox said, in order. */
 const spoken = (): string[] => sent.map((sql) => (/^[A-Z]+$/.test(sql) ? sql : 'the event'))
 
+/** What the store is told beside, and what it does when it hears of a statement. */
+const heard = { do: (_sql: string): void => undefined }
+
 /** Behind something that counts, with one connection, so that what is left behind on it is found. */
 const open = async (options: pg.PoolConfig = {}) => {
   const proxy = await startProxy(world.url)
@@ -30,7 +33,10 @@ const open = async (options: pg.PoolConfig = {}) => {
     pool,
     schema: world.schema,
     poolSize: 2,
-    onStatement: (sql) => sent.push(sql),
+    onStatement: (sql) => {
+      sent.push(sql)
+      heard.do(sql)
+    },
   })
   const outbox = createOutbox({ store, serve: [] })
   onTestFinished(async () => {
@@ -62,6 +68,7 @@ const worksAgain = async (outbox: Opened): Promise<void> => {
 }
 
 beforeEach(async () => {
+  heard.do = () => undefined
   world = await createWorld(newPostgresUrl())
   await world.hand.query(`CREATE TABLE "${world.schema}".things (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
 })
@@ -157,6 +164,16 @@ describe('a publish at the end of a transaction', () => {
     ])
     const { rows: found } = await world.hand.query(`SELECT id FROM "${world.schema}".events ORDER BY seq`)
     expect(found.map(({ id }) => id)).toEqual(ids)
+  })
+
+  it('stays in front of what is said while nobody awaits it', async () => {
+    const { outbox } = await open()
+    await outbox.transaction(async (tx) => {
+      const publishing = outbox.publish(tx, draft())
+      const { rows: found } = await tx.query(`SELECT count(*)::int AS n FROM "${world.schema}".events`)
+      expect(found[0].n).toBe(1)
+      await publishing
+    })
   })
 
   it('is seen by what the application says next, however it says it', async () => {
@@ -261,6 +278,47 @@ describe('a publish that the server refuses', () => {
     await worksAgain(outbox)
   })
 
+  it('does so while nobody awaits what was sent behind it, and the outer one goes on', async () => {
+    const { outbox } = await twice()
+    await outbox.transaction(async (tx) => {
+      const nested = outbox.transaction(async (inner) => {
+        await outbox.publish(inner, draft({ id: ID }))
+        // It takes the event along, and nobody waits for either.
+        write(inner).catch(() => undefined)
+        throw new Error('not this')
+      })
+      await expect(nested).rejects.toThrow('not this')
+      await outbox.publish(tx, draft())
+    })
+    expect([await rows(), await stored()]).toEqual([0, 2])
+  })
+
+  it('is why a nested one does not begin, also when it was sent before', async () => {
+    const { outbox } = await twice()
+    const failing = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, draft({ id: ID }))
+      write(tx).catch(() => undefined)
+      await outbox.transaction(() => undefined)
+    })
+    await expect(failing).rejects.toMatchObject(refused)
+    await worksAgain(outbox)
+  })
+
+  it('on its first use of a connection leaves that as it should be', async () => {
+    const { outbox } = await open()
+    await world.hand.query(
+      `ALTER TABLE "${world.schema}".events ADD CONSTRAINT no_such CHECK (type <> 'refused')`,
+    )
+    const failing = outbox.transaction((tx) => outbox.publish(tx, draft({ type: 'refused' })))
+    await expect(failing).rejects.toMatchObject({ name: 'StoreError', detail: { sqlState: '23514' } })
+    await worksAgain(outbox)
+    await outbox.transaction(async (tx) => {
+      await outbox.publish(tx, draft())
+      await write(tx)
+    })
+    expect(await stored()).toBe(2)
+  })
+
   it('because the transaction had failed before says that', async () => {
     const { outbox } = await open()
     const failing = outbox.transaction(async (tx) => {
@@ -307,6 +365,50 @@ describe('a COMMIT behind a publish', () => {
     await expect(failing).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: true })
     expect(await stored()).toBe(0)
     await worksAgain(outbox)
+  })
+
+  it('is not sent on a connection that the application has ended', async () => {
+    const { outbox, pool } = await open()
+    const clients: pg.PoolClient[] = []
+    pool.on('connect', (client) => clients.push(client))
+    pool.on('acquire', (client) => clients.push(client))
+    const failing = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, draft())
+      void (clients.at(-1) as unknown as pg.Client).end()
+    })
+    await expect(failing).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+    expect(await stored()).toBe(0)
+    await worksAgain(outbox)
+  })
+
+  it('that was never sent leaves no transaction behind on its connection', async () => {
+    const { outbox } = await open()
+    const failing = outbox.transaction(async (tx) => {
+      await write(tx)
+      await outbox.publish(tx, draft())
+      heard.do = () => {
+        throw new Error('a listener that fails')
+      }
+    })
+    await expect(failing).rejects.toThrow('a listener that fails')
+    heard.do = () => undefined
+    await worksAgain(outbox)
+    expect(await rows()).toBe(0)
+  })
+
+  it('comes to an end when what is around the client fails', async () => {
+    const { outbox, pool } = await open()
+    pool.on('acquire', (client) => {
+      const { query } = client
+      const around = (async (one: { submit?: unknown }, values: unknown, callback: unknown) => {
+        if (typeof one.submit === 'function') throw new Error('the wrapper fails')
+        return (query as (...args: unknown[]) => unknown).call(client, one, values, callback)
+      }) as unknown as typeof query
+      client.query = around
+    })
+    const failing = outbox.transaction((tx) => outbox.publish(tx, draft()))
+    await expect(failing).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
+    expect(await stored()).toBe(0)
   })
 
   it('goes its own way on a connection that pipelines', async () => {

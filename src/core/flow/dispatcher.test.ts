@@ -16,10 +16,11 @@ const create = (over: {
   readonly manual: boolean
   readonly ratePerSecond?: number
   readonly orderedPrefix?: boolean
-  readonly receive?: (batch: readonly Delivery[]) => readonly SendResult[]
+  readonly receive?: (batch: readonly Delivery[]) => readonly SendResult[] | Promise<readonly SendResult[]>
   readonly suspect?: (delivery: Delivery) => Promise<SuspectedDelivery>
   readonly isRightValid?: (delivery: Delivery) => boolean
   readonly writes?: boolean
+  readonly roomFreed?: () => void
 }) => {
   const settled: Settlement[] = []
   const runtime = createFakeRuntime()
@@ -54,7 +55,7 @@ const create = (over: {
     events: {
       isRightValid: over.isRightValid ?? (() => true),
       failed: () => undefined,
-      roomFreed: () => undefined,
+      roomFreed: over.roomFreed ?? (() => undefined),
       ended: (delivery: Delivery) => {
         dispatcher.queues.forget(delivery)
         dispatcher.afterForget()
@@ -108,6 +109,23 @@ describe('what was read', () => {
     for (let n = 0; n < 3; n += 1) dispatcher.enqueueCold(delivery(null, lane))
     await Promise.all([runtime.yield().then(() => order.push('read')), turn()])
     expect(order).toEqual(['read', '3 handed out'])
+  })
+})
+
+describe('a queue that was full', () => {
+  it('says that it has room when its rows are handed out, not when they have been answered', async () => {
+    let freed = 0
+    const { dispatcher } = create({
+      manual: false,
+      receive: () => new Promise<never>(() => undefined),
+      roomFreed: () => {
+        freed += 1
+      },
+    })
+    for (let n = 0; n < 10; n += 1) dispatcher.enqueueCold(delivery(null, lane))
+    expect(dispatcher.hasColdQueueCapacity()).toBe(false)
+    await turn()
+    expect([dispatcher.hasColdQueueCapacity(), freed]).toEqual([true, 1])
   })
 })
 

@@ -44,7 +44,7 @@ export class Dispatcher {
     this.queues = new Queues(options.bounds)
     this.breaker = createBreaker(destination.breaker, () => runtime.random())
     this.#pace = new Pace(destination.ratePerSecond)
-    this.#alarm = new Alarm(runtime, () => this.pump())
+    this.#alarm = new Alarm(runtime, () => this.#goOn())
     this.#paused = destination.paused
     this.#report = new DispatchReport(destination.name, options)
     this.#report.paused(this.#paused)

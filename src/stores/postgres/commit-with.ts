@@ -7,7 +7,7 @@ import { knowsCallbacks, type PostgresConnection, type PostgresQuery } from './d
 /** What `pg` has behind a client: the messages of the protocol, and what was prepared on this connection. */
 export interface PostgresWire {
   readonly stream: { cork?(): void; uncork?(): void }
-  readonly parsedStatements: Record<string, string | undefined>
+  readonly parsedStatements: Readonly<Record<string, string | undefined>>
   parse(message: { readonly text: string; readonly name: string; readonly types: readonly [] }): void
   bind(message: {
     readonly portal: string
@@ -30,14 +30,19 @@ export const canCommitWith = (connection: PostgresConnection): boolean => {
 }
 
 export class CommitWith {
-  readonly #statement: PostgresQuery
+  /** By these `pg` knows what is prepared under the name, and tracing libraries what is sent. */
+  readonly text: string
+  readonly name: string | undefined
+  readonly values: PostgresQuery['values']
   /** What was answered so far. */
   readonly #commands: string[] = []
   /** Where `pg` looks for it: a timeout of the application's is put around it. */
   callback: (error: Error | null) => void = () => undefined
 
-  constructor(statement: PostgresQuery) {
-    this.#statement = statement
+  constructor({ text, name, values }: PostgresQuery) {
+    this.text = text
+    this.name = name
+    this.values = values
   }
 
   /** False: an error was the statement's, and there was no COMMIT. */
@@ -53,16 +58,18 @@ export class CommitWith {
   send(connection: PostgresConnection): Promise<void> {
     return new Promise((resolve, reject) => {
       this.callback = (error) => (error ? reject(error) : resolve())
-      connection.query(this)
+      const returned = connection.query(this)
+      // `pg` returns the query itself. An asynchronous function around it may fail before `pg` hears of it.
+      if (returned instanceof Promise) returned.catch(reject)
     })
   }
 
   submit(wire: PostgresWire): null {
-    const { text, name = '', values } = this.#statement
+    const { text, name = '', values } = this
     // In one packet, as `pg` itself does it.
     wire.stream.cork?.()
     try {
-      if (wire.parsedStatements[name] !== text) wire.parse({ text, name, types: [] })
+      if (wire.parsedStatements[name] === undefined) wire.parse({ text, name, types: [] })
       wire.bind({ portal: '', statement: name, values })
       wire.execute({ portal: '', rows: 0 })
       wire.parse({ text: 'COMMIT', name: '', types: [] })
@@ -75,9 +82,7 @@ export class CommitWith {
     return null
   }
 
-  handleCommandComplete(message: { readonly text: string }, wire: PostgresWire): void {
-    const { text, name } = this.#statement
-    if (name !== undefined) wire.parsedStatements[name] = text
+  handleCommandComplete(message: { readonly text: string }): void {
     this.#commands.push(message.text)
   }
 

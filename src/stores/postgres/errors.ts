@@ -62,6 +62,10 @@ export const isBroken = (error: unknown): boolean => {
   return state.startsWith('08') || state.startsWith('57P') || state === '25006'
 }
 
+/** The driver did not send it, because the connection had ended before. */
+export const isUnsent = (error: unknown): boolean =>
+  error instanceof Error && sqlState(error) === null && error.message.endsWith('is not queryable')
+
 /** The server said no, and nobody in between: what was sent behind the refused statement has not happened either. */
 export const isRefused = (error: unknown): boolean => {
   const state = sqlState(error)

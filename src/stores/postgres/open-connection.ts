@@ -18,7 +18,7 @@ import {
   type PostgresResult,
   RAW_TYPES,
 } from './driver.ts'
-import { isBroken, isRefused, storeErrorOf } from './errors.ts'
+import { isBroken, isRefused, isUnsent, storeErrorOf } from './errors.ts'
 
 /** What transactions need of a database; a client has it without a store. */
 export type TransactionHome = Pick<
@@ -89,7 +89,8 @@ export class OpenConnection {
     }
     const defer: SqlExecutor['defer'] = async (sql, params) => {
       const statement = { sql, params }
-      await this.sendDeferred()
+      // At once where nothing is in front of it: what the application sends next goes behind it.
+      if (this.#deferred !== null || this.#last !== null || this.#failure !== null) await this.settled()
       guard()
       // Another one may have come in between.
       const isNext = this.#deferred === null && this.#last === null
@@ -101,20 +102,18 @@ export class OpenConnection {
 
   /** Before a statement of the application: ours is on its way when this returns. */
   overtake(): void {
-    this.sendDeferred()?.catch(() => undefined)
+    const deferred = this.#takeDeferred()
+    if (deferred === null) return
+    this.#inLine(() => this.#send(deferred)).catch((error: unknown) => {
+      this.#failure ??= error
+    })
   }
 
-  /** It is on its way when this returns. Null: nothing had to be sent, and nothing has failed. */
-  sendDeferred(): Promise<void> | null {
-    const deferred = this.#takeDeferred()
-    if (deferred === null) return this.#failure === null ? null : Promise.reject(this.#failure)
-    return this.#inLine(() => this.#send(deferred)).then(
-      () => undefined,
-      (error: unknown) => {
-        this.#failure ??= error
-        throw error
-      },
-    )
+  /** All of ours is sent and answered; rejects if something has failed that nobody awaited. */
+  async settled(): Promise<void> {
+    this.overtake()
+    if (this.#last !== null) await this.#last
+    if (this.#failure !== null) throw this.#failure
   }
 
   async control(text: string): Promise<PostgresResult> {
@@ -129,6 +128,8 @@ export class OpenConnection {
   /** If this fails the connection is broken, and the whole transaction with it. */
   async undo(savepoint: string): Promise<void> {
     this.#takeDeferred()
+    // An answer that is still to come is about what is undone here.
+    if (this.#last !== null) await this.#last
     this.#failure = null
     try {
       await this.control(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`)
@@ -232,22 +233,35 @@ export class OpenConnection {
 
   /** Fails as the statement alone would have failed, if it is that which the server refused. */
   async #commitWith(statement: SqlStatement): Promise<string> {
-    // Neither can be sent, so nothing is committed, and that is known.
-    if (this.#lost !== null) throw storeErrorOf(this.#lost, this.#database.place)
-    const group = new CommitWith(this.#queryOf(statement))
-    this.#database.options.onStatement?.(statement.sql)
-    this.#database.options.onStatement?.('COMMIT')
+    const group = await this.#prepared(statement)
     try {
       await this.#database.inTime(group.send(this.connection))
       return group.command
     } catch (error) {
       const cause = this.#failed(error)
-      if (!isRefused(error)) {
+      if (isUnsent(error)) throw cause
+      const wasBroken = this.#broken
+      // Who refuses a statement answers ROLLBACK. Who only says that the server was lost does not.
+      if (isRefused(error)) await this.rollback()
+      if (!isRefused(error) || this.#broken !== wasBroken) {
         this.#broken = true
         throw commitUnknown('The connection was lost', cause)
       }
-      await this.rollback()
       throw group.hasRun ? commitRefused('PostgreSQL', cause) : cause
+    }
+  }
+
+  /** If this fails nothing was sent, so nothing is committed, and that is known. */
+  async #prepared(statement: SqlStatement): Promise<CommitWith> {
+    try {
+      if (this.#lost !== null) throw storeErrorOf(this.#lost, this.#database.place)
+      const group = new CommitWith(this.#queryOf(statement))
+      this.#database.options.onStatement?.(statement.sql)
+      this.#database.options.onStatement?.('COMMIT')
+      return group
+    } catch (error) {
+      await this.rollback()
+      throw error
     }
   }
 }

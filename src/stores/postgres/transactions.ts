@@ -73,12 +73,12 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     let isBegun = false
     try {
       // What was published before is not to be undone with the savepoint.
-      await open.sendDeferred()
+      await open.settled()
       checkScope(child)
       isBegun = true
       await open.control(`SAVEPOINT ${name}`)
       const result = await fn(this.#handle(open, child, depth + 1))
-      await open.sendDeferred()
+      await open.settled()
       checkScope(child)
       await open.control(`RELEASE SAVEPOINT ${name}`)
       return result
