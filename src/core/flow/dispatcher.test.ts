@@ -112,6 +112,21 @@ describe('what was read', () => {
   })
 })
 
+describe('somebody who waits', () => {
+  it('waits for what was read but not handed out yet', async () => {
+    let handled = 0
+    const receive = async (batch: readonly Delivery[]): Promise<SendResult[]> => {
+      await turn()
+      handled += batch.length
+      return batch.map(() => ({ ok: true }))
+    }
+    const { dispatcher } = create({ manual: false, receive, writes: true })
+    dispatcher.enqueueCold(delivery(null, lane))
+    await dispatcher.quiet()
+    expect(handled).toBe(1)
+  })
+})
+
 describe('a queue that was full', () => {
   it('says that it has room when its rows are handed out, not when they have been answered', async () => {
     let freed = 0

@@ -123,6 +123,8 @@ export class Dispatcher {
 
   /** Resolves when no handler runs, and no consumer has something in hand; or before, when the caller has seen enough. */
   async quiet(isEnough: () => boolean = () => false): Promise<void> {
+    // Who waits does not wait for company.
+    this.pump()
     const busy = (): boolean => this.#active > 0 || (this.#options.manual && this.queues.running > 0)
     while (busy() && !isEnough()) await new Promise<void>((resolve) => this.#waiters.push(resolve))
   }
