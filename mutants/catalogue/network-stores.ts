@@ -191,7 +191,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
   },
   {
     name: 'postgres-commit-that-says-rollback',
-    file: 'src/stores/postgres/transactions.ts',
+    file: 'src/stores/postgres/open-connection.ts',
     find: "if (command === 'COMMIT') return",
     replace: "if (command !== '') return",
     breaks: 'a COMMIT that is answered with ROLLBACK stored nothing',
@@ -199,11 +199,27 @@ export const NETWORK_STORES: readonly Mutant[] = [
   },
   {
     name: 'postgres-unknown-commit-taken-for-rollback',
-    file: 'src/stores/postgres/transactions.ts',
-    find: 'if (!open.broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {',
+    file: 'src/stores/postgres/open-connection.ts',
+    find: 'if (!this.#broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {',
     replace: 'if (cause instanceof StoreError) {',
     breaks: 'nobody is told of a rollback that nobody knows of',
     hunters: [TRANSACTIONS],
+  },
+  {
+    name: 'postgres-refused-event-left-open',
+    file: 'src/stores/postgres/open-connection.ts',
+    find: 'if (isRefused(error)) await this.rollback()',
+    replace: 'if (isRefused(error)) await null',
+    breaks: 'a connection does not go back to its pool inside a transaction',
+    hunters: ['test/stores/postgres-refused-events.test.ts'],
+  },
+  {
+    name: 'postgres-refused-event-forgotten',
+    file: 'src/stores/postgres/open-connection.ts',
+    find: 'this.#failure ??= error',
+    replace: 'this.#failure ??= null',
+    breaks: 'an event that could not be stored ends its transaction',
+    hunters: ['test/stores/postgres-refused-events.test.ts'],
   },
   {
     name: 'postgres-dedup-by-key-alone',
