@@ -90,7 +90,8 @@ export class OpenConnection {
     const defer: SqlExecutor['defer'] = async (sql, params) => {
       const statement = { sql, params }
       // At once where nothing is in front of it: what the application sends next goes behind it.
-      if (this.#deferred !== null || this.#last !== null || this.#failure !== null) await this.settled()
+      const settled = this.settled()
+      if (settled !== null) await settled
       guard()
       // Another one may have come in between.
       const isNext = this.#deferred === null && this.#last === null
@@ -109,11 +110,10 @@ export class OpenConnection {
     })
   }
 
-  /** All of ours is sent and answered; rejects if something has failed that nobody awaited. */
-  async settled(): Promise<void> {
+  /** All of ours is sent and answered; rejects if something has failed that nobody awaited. Null: so it is already. */
+  settled(): Promise<void> | null {
     this.overtake()
-    if (this.#last !== null) await this.#last
-    if (this.#failure !== null) throw this.#failure
+    return this.#last === null && this.#failure === null ? null : this.#answered()
   }
 
   async control(text: string): Promise<PostgresResult> {
@@ -183,6 +183,11 @@ export class OpenConnection {
     clearTimeout(timer)
     this.#deferred = null
     return statement
+  }
+
+  async #answered(): Promise<void> {
+    if (this.#last !== null) await this.#last
+    if (this.#failure !== null) throw this.#failure
   }
 
   #inLine<T>(send: () => Promise<T>): Promise<T> {

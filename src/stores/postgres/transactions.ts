@@ -73,7 +73,8 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
     let isBegun = false
     try {
       // What was published before is not to be undone with the savepoint.
-      await open.settled()
+      const settled = open.settled()
+      if (settled !== null) await settled
       checkScope(child)
       isBegun = true
       await open.control(`SAVEPOINT ${name}`)
