@@ -175,9 +175,12 @@ describe('a COMMIT behind a publish', () => {
   it.each(['before', 'after'] as const)('that is cut off %s it arrives: nobody knows', async (when) => {
     const { outbox, proxy } = await open()
     await worksAgain(outbox)
-    proxy.cutAt('COMMIT', when)
+    const before = await stored()
+    const cut = proxy.cutAt('COMMIT', when)
     const failing = outbox.transaction((tx) => outbox.publish(tx, draft()))
     await expect(failing).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
+    await cut
+    expect((await stored()) - before).toBe(when === 'after' ? 1 : 0)
     await worksAgain(outbox)
   })
 
