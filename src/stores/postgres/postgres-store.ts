@@ -117,7 +117,7 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
     return this.#database.close()
   }
 
-  /** What can be sent at once is, before the application does anything else; the rest proves that it still may. */
+  /** What can be sent at once is, or is kept in front of all that the application sends next; the rest proves that it still may. */
   async insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
     const keys = request.lockKeys ? keysOf(request) : []
     let mark = request.mark ?? null
