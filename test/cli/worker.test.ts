@@ -43,6 +43,8 @@ describe('a worker', { timeout: 240_000 }, () => {
     expect(await (await fetch(`http://127.0.0.1:${port}/ready`)).json()).toMatchObject({ status: 'ok' })
     expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200)
     expect((await fetch(`http://127.0.0.1:${port}/nothing`)).status).toBe(404)
+    // One that is kept could be ended by the worker while a probe asks.
+    expect((await fetch(`http://127.0.0.1:${port}/health`)).headers.get('connection')).toBe('close')
     await shop.publish(2)
     const text = await scraped(
       port,

@@ -25,8 +25,12 @@ export const jsonAnswer = (ok: boolean, body: Readonly<Record<string, unknown>>)
   body: `${JSON.stringify({ status: ok ? 'ok' : 'unavailable', ...body })}\n`,
 })
 
+/**
+ * A connection answers once. Kept open, Node would end it after some idle seconds without looking whether a question
+ * has come meanwhile: after a handler that blocks the process for so long, a probe would hear a reset.
+ */
 const send = (response: ServerResponse, { status, type = 'text/plain', body }: Answer): void => {
-  response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' })
+  response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store', connection: 'close' })
   response.end(body)
 }
 
