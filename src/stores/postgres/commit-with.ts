@@ -1,12 +1,13 @@
 /**
- * A statement and COMMIT in one round trip. Both are written before either is answered, with one Sync behind them: a server
- * that refuses the statement skips the COMMIT. It is a query of its own kind, as cursors are, so that `pg` keeps its order.
+ * A statement and COMMIT in one round trip, with BEGIN where that is yet to be sent. All are written before any is
+ * answered, with one Sync behind them: a server that refuses one skips those behind it. It is a query of its own kind, as
+ * cursors are, so that `pg` keeps its order.
  */
 import { knowsCallbacks, type PostgresConnection, type PostgresQuery } from './driver.ts'
 
 /** What `pg` has behind a client: the messages of the protocol, and what was prepared on this connection. */
 export interface PostgresWire {
-  readonly stream: { cork?(): void; uncork?(): void }
+  readonly stream: { cork?(): void; uncork?(): void; destroy?(): void }
   readonly parsedStatements: Readonly<Record<string, string | undefined>>
   parse(message: { readonly text: string; readonly name: string; readonly types: readonly [] }): void
   bind(message: {
@@ -29,17 +30,54 @@ export const canCommitWith = (connection: PostgresConnection): boolean => {
   )
 }
 
+/**
+ * Functions `query` that have given a query of ours to the server at once and as it was. Of one that has not, nobody
+ * knows: it may make another query of it, and what was to be sent behind BEGIN would run without.
+ */
+const carriers = new WeakSet<PostgresConnection['query']>()
+
+export const isCarrier = (connection: PostgresConnection): boolean => carriers.has(connection.query)
+
+const notPassedOn = (): Error =>
+  new Error(
+    'What is around query() of this client made a query of its own instead of passing on the one it got',
+  )
+
+/** BEGIN in front of it would not do: `pg` takes a name for prepared as soon as anything is. */
+export const needsPreparing = (
+  connection: PostgresConnection,
+  { name }: { readonly name?: string },
+): boolean =>
+  name !== undefined && (connection.connection as PostgresWire).parsedStatements[name] === undefined
+
+const writeStatement = (wire: PostgresWire, name: string, values: PostgresQuery['values']): void => {
+  wire.bind({ portal: '', statement: name, values })
+  wire.execute({ portal: '', rows: 0 })
+}
+
+const writeControl = (wire: PostgresWire, text: 'BEGIN' | 'COMMIT'): void => {
+  wire.parse({ text, name: '', types: [] })
+  writeStatement(wire, '', [])
+}
+
+export const writeBegin = (wire: PostgresWire): void => writeControl(wire, 'BEGIN')
+
 export class CommitWith {
   /** By these `pg` knows what is prepared under the name, and tracing libraries what is sent. */
   readonly text: string
   readonly name: string | undefined
   readonly values: PostgresQuery['values']
+  readonly #begins: boolean
+  #isCalling = false
+  #isSent = false
   /** What was answered so far. */
   readonly #commands: string[] = []
   /** Where `pg` looks for it: a timeout of the application's is put around it. */
   callback: (error: Error | null) => void = () => undefined
 
-  constructor({ text, name, values }: PostgresQuery) {
+  /** With BEGIN only what needs no preparing. */
+  constructor({ text, name, values }: PostgresQuery, begins: boolean) {
+    this.#begins = begins
     this.text = text
     this.name = name
     this.values = values
@@ -47,34 +85,39 @@ export class CommitWith {
 
   /** False: an error was the statement's, and there was no COMMIT. */
   get hasRun(): boolean {
-    return this.#commands.length > 0
+    return this.#commands.length > (this.#begins ? 1 : 0)
   }
 
   /** What COMMIT was answered with: `ROLLBACK` when the transaction had failed before. */
   get command(): string {
-    return this.#commands[1] ?? ''
+    return this.#commands[this.#begins ? 2 : 1] ?? ''
   }
 
   send(connection: PostgresConnection): Promise<void> {
     return new Promise((resolve, reject) => {
       this.callback = (error) => (error ? reject(error) : resolve())
+      this.#isCalling = true
       const returned = connection.query(this)
-      // `pg` returns the query itself. An asynchronous function around it may fail before `pg` hears of it.
-      if (returned instanceof Promise) returned.catch(reject)
+      if (this.#isSent) carriers.add(connection.query)
+      this.#isCalling = false
+      // `pg` returns the query itself. A function around it may be asynchronous, and fail or make a query of its own.
+      if (returned instanceof Promise)
+        returned.then((answer) => {
+          if (answer !== this) reject(notPassedOn())
+        }, reject)
     })
   }
 
   submit(wire: PostgresWire): null {
     const { text, name = '', values } = this
+    this.#isSent = this.#isCalling
     // In one packet, as `pg` itself does it.
     wire.stream.cork?.()
     try {
+      if (this.#begins) writeBegin(wire)
       if (wire.parsedStatements[name] === undefined) wire.parse({ text, name, types: [] })
-      wire.bind({ portal: '', statement: name, values })
-      wire.execute({ portal: '', rows: 0 })
-      wire.parse({ text: 'COMMIT', name: '', types: [] })
-      wire.bind({ portal: '', statement: '', values: [] })
-      wire.execute({ portal: '', rows: 0 })
+      writeStatement(wire, name, values)
+      writeControl(wire, 'COMMIT')
       wire.sync()
     } finally {
       wire.stream.uncork?.()

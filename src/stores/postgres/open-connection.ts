@@ -1,15 +1,17 @@
 /**
  * A connection of the application's pool with a transaction of ours on it. Statements of ours go one after another, as the
- * driver wants it. One whose answer nobody needs waits for what comes next: it goes in front of a statement of the
- * application, or in one round trip with COMMIT, by then also with the latest position that it can draw.
+ * driver wants it. Those whose answer nobody needs wait for what comes next: BEGIN goes in one round trip with the first
+ * statement of the application where that can carry it; a publish goes in front of a statement of the application, or in
+ * one round trip with COMMIT, by then also with the latest position that it can draw.
  *
  * What COMMIT answered decides what happened: a transaction that failed is answered with ROLLBACK, without an error, and no
  * answer means that nobody knows.
  */
-import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
 import { commitRefused, commitUnknown } from '../sql/transaction-scope.ts'
-import { CommitWith, canCommitWith } from './commit-with.ts'
+import { beginWith, canBeginWith, isPlain } from './begin-with.ts'
+import { CommitWith, canCommitWith, needsPreparing, type PostgresWire } from './commit-with.ts'
 import type { PostgresDatabase } from './database.ts'
 import {
   type PostgresAnswer,
@@ -44,13 +46,15 @@ export const rowsOf = (answer: PostgresAnswer): readonly SqlRow[] =>
 export class OpenConnection {
   readonly connection: PostgresConnection
   readonly #database: TransactionHome
+  /** Nothing was sent so far, and BEGIN is to go in front of what is sent first. */
+  #owesBegin = false
   /** The last statement of ours that is on its way or waits for its turn. */
   #last: Promise<void> | null = null
   #deferred: { readonly statement: SqlStatement; readonly timer: NodeJS.Timeout } | null = null
-  /** Why a deferred one has failed that was sent in front of something else. */
+  /** Why BEGIN, or a deferred one that was sent in front of something else, has failed. */
   #failure: unknown = null
   #broken = false
-  /** Why the connection ended while nothing was on its way. */
+  /** Why the connection ended; before COMMIT, so it was not sent. */
   #lost: Error | null = null
 
   private constructor(connection: PostgresConnection, database: TransactionHome) {
@@ -73,6 +77,22 @@ export class OpenConnection {
     this.#lost ??= error
   }
 
+  async begin(): Promise<void> {
+    if (canBeginWith(this.connection)) this.#owesBegin = true
+    else await this.control('BEGIN')
+  }
+
+  /** A statement of the application, which `call` gives to the driver. */
+  apply(args: readonly unknown[], call: () => unknown): unknown {
+    if (this.#deferred === null && this.#owesBegin && isPlain(this.connection, args)) {
+      this.#owesBegin = false
+      this.#database.options.onStatement?.('BEGIN')
+      return beginWith(this.connection, args, this.#notBegun)
+    }
+    this.overtake()
+    return call()
+  }
+
   /** Why the transaction has failed although nobody was told; null if it has not. */
   get failure(): unknown {
     return this.#failure
@@ -89,9 +109,10 @@ export class OpenConnection {
     }
     const defer: SqlExecutor['defer'] = async (sql, params) => {
       const statement = { sql, params }
+      if (this.#deferred !== null) this.overtake()
       // At once where nothing is in front of it: what the application sends next goes behind it.
-      const settled = this.settled()
-      if (settled !== null) await settled
+      const pending = this.#pending()
+      if (pending !== null) await pending
       guard()
       // Another one may have come in between.
       const isNext = this.#deferred === null && this.#last === null
@@ -103,9 +124,15 @@ export class OpenConnection {
 
   /** Before a statement of the application: ours is on its way when this returns. */
   overtake(): void {
+    const owesBegin = this.#takeBegin()
     const deferred = this.#takeDeferred()
-    if (deferred === null) return
-    this.#inLine(() => this.#send(deferred)).catch((error: unknown) => {
+    if (!owesBegin && deferred === null) return
+    // Not one after the other's answer: what the application sends next would be in between.
+    const send = async (): Promise<void> => {
+      const begun = owesBegin ? this.#beginAlone() : null
+      await Promise.all([begun, deferred === null ? null : this.#send(deferred)])
+    }
+    this.#inLine(send).catch((error: unknown) => {
       this.#failure ??= error
     })
   }
@@ -113,7 +140,7 @@ export class OpenConnection {
   /** All of ours is sent and answered; rejects if something has failed that nobody awaited. Null: so it is already. */
   settled(): Promise<void> | null {
     this.overtake()
-    return this.#last === null && this.#failure === null ? null : this.#answered()
+    return this.#pending()
   }
 
   async control(text: string): Promise<PostgresResult> {
@@ -133,20 +160,25 @@ export class OpenConnection {
     this.#failure = null
     try {
       await this.control(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`)
-    } catch {
+    } catch (error) {
       this.#broken = true
+      // It must not be committed either.
+      this.#failure = error
     }
   }
 
   async commit(): Promise<void> {
+    // Nobody has sent anything, so there is nothing to commit.
+    if (this.#deferred === null && this.#takeBegin()) return
     // Nobody awaited what was sent in front of the application's statements.
     if (this.#last !== null) await this.#last
+    if (this.#lost !== null) this.#failure ??= storeErrorOf(this.#lost, this.#database.place)
     if (this.#failure !== null) {
       await this.rollback()
       throw this.#failure
     }
-    const deferred = this.#takeDeferred()
-    const command = await (deferred === null ? this.#commitAlone() : this.#commitWith(deferred))
+    const group = await this.#announceCommit(this.#takeDeferred())
+    const command = await (group === null ? this.#commitAlone() : this.#commitWith(group))
     if (command === 'COMMIT') return
     throw new TransactionError(
       ERROR_CODES.commitRolledBack,
@@ -157,7 +189,7 @@ export class OpenConnection {
   /** If this fails the connection is thrown away, and the server rolls back what was open on it. */
   async rollback(): Promise<void> {
     this.#takeDeferred()
-    if (this.#broken) return
+    if (this.#takeBegin() || this.#broken) return
     try {
       await this.control('ROLLBACK')
     } catch {
@@ -183,6 +215,40 @@ export class OpenConnection {
     clearTimeout(timer)
     this.#deferred = null
     return statement
+  }
+
+  #takeBegin(): boolean {
+    const owesBegin = this.#owesBegin
+    this.#owesBegin = false
+    return owesBegin
+  }
+
+  async #beginAlone(): Promise<void> {
+    this.#database.options.onStatement?.('BEGIN')
+    const answer = new Promise<void>((resolve, reject) => {
+      this.connection.query({ text: 'BEGIN' }, undefined, (error) => {
+        if (error) reject(this.#notBegun(error))
+        else resolve()
+      })
+    })
+    try {
+      await this.#database.inTime(answer)
+    } catch (error) {
+      throw this.#notBegun(error)
+    }
+  }
+
+  /** Called before the driver sends what waits behind BEGIN: without a transaction each of that would be final. */
+  readonly #notBegun = (error: unknown): unknown => {
+    this.#broken = true
+    this.#failure ??= this.#failed(error)
+    const { stream } = this.connection.connection as PostgresWire
+    stream.destroy?.()
+    return this.#failure
+  }
+
+  #pending(): Promise<void> | null {
+    return this.#last === null && this.#failure === null ? null : this.#answered()
   }
 
   async #answered(): Promise<void> {
@@ -218,55 +284,70 @@ export class OpenConnection {
   }
 
   #failed(error: unknown): unknown {
-    if (isBroken(error)) this.#broken = true
     // Too late for this transaction, but not for the next one.
     this.#database.losesStatements(error)
-    return storeErrorOf(error, this.#database.place)
-  }
-
-  async #commitAlone(): Promise<string> {
-    try {
-      return (await this.control('COMMIT')).command
-    } catch (cause) {
-      if (!this.#broken && cause instanceof StoreError && cause.detail.sqlState !== undefined) {
-        throw commitRefused('PostgreSQL', cause)
-      }
+    const failed = storeErrorOf(error, this.#database.place)
+    if (isBroken(error)) {
       this.#broken = true
-      throw commitUnknown('The connection was lost', cause)
+      // An answer that did not come may have been one that the application does not miss: it is not committed.
+      this.#failure ??= failed
     }
-  }
-
-  /** Fails as the statement alone would have failed, if it is that which the server refused. */
-  async #commitWith(statement: SqlStatement): Promise<string> {
-    const group = await this.#prepared(statement)
-    try {
-      await this.#database.inTime(group.send(this.connection))
-      return group.command
-    } catch (error) {
-      const cause = this.#failed(error)
-      if (isUnsent(error)) throw cause
-      const wasBroken = this.#broken
-      // Who refuses a statement answers ROLLBACK. Who only says that the server was lost does not.
-      if (isRefused(error)) await this.rollback()
-      if (!isRefused(error) || this.#broken !== wasBroken) {
-        this.#broken = true
-        throw commitUnknown('The connection was lost', cause)
-      }
-      throw group.hasRun ? commitRefused('PostgreSQL', cause) : cause
-    }
+    return failed
   }
 
   /** If this fails nothing was sent, so nothing is committed, and that is known. */
-  async #prepared(statement: SqlStatement): Promise<CommitWith> {
+  async #announceCommit(deferred: SqlStatement | null): Promise<CommitWith | null> {
+    const { onStatement } = this.#database.options
     try {
-      if (this.#lost !== null) throw storeErrorOf(this.#lost, this.#database.place)
-      const group = new CommitWith(this.#queryOf(statement))
-      this.#database.options.onStatement?.(statement.sql)
-      this.#database.options.onStatement?.('COMMIT')
+      const group = deferred === null ? null : await this.#grouped(deferred)
+      if (deferred !== null) onStatement?.(deferred.sql)
+      onStatement?.('COMMIT')
       return group
     } catch (error) {
       await this.rollback()
       throw error
     }
+  }
+
+  async #grouped(statement: SqlStatement): Promise<CommitWith> {
+    const query = this.#queryOf(statement)
+    const owesBegin = this.#takeBegin()
+    const isTooEarly = owesBegin && needsPreparing(this.connection, query)
+    if (isTooEarly) await this.control('BEGIN')
+    else if (owesBegin) this.#database.options.onStatement?.('BEGIN')
+    return new CommitWith(query, owesBegin && !isTooEarly)
+  }
+
+  async #commitAlone(): Promise<string> {
+    try {
+      return resultOf(await this.#database.inTime(this.connection.query('COMMIT'))).command
+    } catch (error) {
+      throw await this.#notCommitted(error, true)
+    }
+  }
+
+  async #commitWith(group: CommitWith): Promise<string> {
+    try {
+      await this.#database.inTime(group.send(this.connection))
+    } catch (error) {
+      // The server says so when it has happened, whatever came of the connection then.
+      if (group.command === 'COMMIT') this.#broken = true
+      else throw await this.#notCommitted(error, group.hasRun)
+    }
+    return group.command
+  }
+
+  /** False for `wasCommit`: it was the statement in front of it that failed, and fails as it would have alone. */
+  async #notCommitted(error: unknown, wasCommit: boolean): Promise<unknown> {
+    const cause = this.#failed(error)
+    if (isUnsent(error)) return cause
+    const wasBroken = this.#broken
+    // Who refuses a statement answers ROLLBACK. Who only says that the server was lost does not.
+    if (isRefused(error)) await this.rollback()
+    if (!isRefused(error) || this.#broken !== wasBroken) {
+      this.#broken = true
+      return commitUnknown('The connection was lost', cause)
+    }
+    return wasCommit ? commitRefused('PostgreSQL', cause) : cause
   }
 }

@@ -19,21 +19,26 @@ const refuseControl = (query: unknown): void => {
 /** Members that would pull the connection away. */
 const FORBIDDEN = new Set(['release', 'end', 'connect'])
 
+/** Members that send nothing by themselves, or what we see. A function that returns its handle is asked for `then`. */
+const UNSENDING: ReadonlySet<string | symbol> = new Set(['query', 'then', 'constructor', Symbol.toStringTag])
+
 type AnyFunction = (...args: unknown[]) => unknown
 
 /** What the transaction has to do with the application's statements. */
 export interface Statements {
+  /** Sends what must be there first, and then the statement: by `call`, or together. */
+  apply(args: readonly unknown[], call: () => unknown): unknown
   /** Sends what must be there first. */
-  before(): void
+  overtake(): void
   /** Why that has failed; null if it has not. */
-  failure(): unknown
+  readonly failure: unknown
 }
 
 /** A statement behind one of ours that failed is only told that the transaction has: its user should hear why. */
-const explained = (answer: unknown, { failure }: Statements): unknown =>
+const explained = (answer: unknown, statements: Statements): unknown =>
   answer instanceof Promise
     ? answer.catch((error: unknown) => {
-        throw failure() ?? error
+        throw statements.failure ?? error
       })
     : answer
 
@@ -56,8 +61,8 @@ const callOn = (
     }
     if (!isQuery) return fn.apply(target, args)
     refuseControl(args[0])
-    statements.before()
-    return explained(fn.apply(target, args), statements)
+    const call = (): unknown => fn.apply(target, args)
+    return explained(statements.apply(args, call), statements)
   }
 }
 
@@ -68,6 +73,8 @@ export const guardHandle = <Handle extends object>(
 ): Handle =>
   new Proxy(handle, {
     get: (target, property) => {
+      // Who looks deeper may reach the server by other ways.
+      if (!UNSENDING.has(property)) statements.overtake()
       const value: unknown = Reflect.get(target, property, target)
       if (typeof value !== 'function' || property === 'constructor') return value
       return callOn(target, scope, statements, String(property), value as AnyFunction)

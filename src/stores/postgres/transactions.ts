@@ -49,7 +49,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
   async begin(): Promise<OpenTransaction<Tx>> {
     const open = await OpenConnection.of(this.#database)
     try {
-      await open.control('BEGIN')
+      await open.begin()
     } catch (error) {
       open.release()
       throw error
@@ -85,7 +85,10 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
       return result
     } catch (error) {
       // When the outer one is over its connection is somebody else's by now.
-      if (isBegun && !child.ended) await open.undo(name)
+      const isOpen = isBegun && !child.ended
+      // What is sent from here on would be behind the savepoint, and part of the outer one.
+      child.ended = true
+      if (isOpen) await open.undo(name)
       throw error
     } finally {
       child.ended = true
@@ -132,10 +135,7 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
   }
 
   #handle(open: OpenConnection, scope: Scope, depth: number): Tx {
-    const tx = guardHandle(open.connection, scope, {
-      before: () => open.overtake(),
-      failure: () => open.failure,
-    }) as unknown as Tx
+    const tx = guardHandle(open.connection, scope, open) as unknown as Tx
     this.#known.set(tx, { scope, depth, open })
     return tx
   }

@@ -1,0 +1,117 @@
+/**
+ * BEGIN in one round trip with the first statement of the application. Its three messages go in front of those of the
+ * statement, with the one Sync of the statement behind both: a server that refuses BEGIN skips the statement.
+ *
+ * It is `pg` itself that makes the query and reads its answer, so that the application gets what it always gets.
+ */
+import { canCommitWith, isCarrier, type PostgresWire, writeBegin } from './commit-with.ts'
+import type { PostgresAnswer, PostgresConnection } from './driver.ts'
+
+/** A query of `pg`, as far as we use it. */
+interface DriverQuery {
+  callback: (error: Error | null, answer: PostgresAnswer) => void
+  query_timeout?: number | undefined
+  submit(wire: PostgresWire): null
+  /** Writes the messages of the extended protocol; called by `submit` where there are values. */
+  prepare(wire: PostgresWire): void
+  handleCommandComplete(message: unknown, wire: PostgresWire): void
+}
+
+type DriverQueryClass = new (config: unknown, values: unknown) => DriverQuery
+
+interface Beginning extends DriverQuery {
+  /** False: an answer is BEGIN's. */
+  readonly hasBegun: boolean
+  /** Values that cannot be sent are refused by the driver; BEGIN is sent all the same. */
+  readonly isWriting: boolean
+}
+
+const withBegin = (Query: DriverQueryClass): (new (config: unknown, values: unknown) => Beginning) =>
+  class extends Query implements Beginning {
+    hasBegun = false
+    isWriting = false
+
+    override prepare(wire: PostgresWire): void {
+      writeBegin(wire)
+      this.isWriting = true
+      super.prepare(wire)
+      this.isWriting = false
+    }
+
+    override handleCommandComplete(message: unknown, wire: PostgresWire): void {
+      if (this.hasBegun) super.handleCommandComplete(message, wire)
+      this.hasBegun = true
+    }
+  }
+
+const METHODS = ['submit', 'prepare', 'handleCommandComplete'] as const
+/** One application may have several versions of `pg`. */
+const classes = new WeakMap<object, ReturnType<typeof withBegin> | null>()
+
+const beginningOf = (connection: PostgresConnection): ReturnType<typeof withBegin> | null => {
+  const { Query } = connection.constructor as { readonly Query?: DriverQueryClass }
+  if (typeof Query !== 'function') return null
+  let found = classes.get(Query)
+  if (found === undefined) {
+    const members = Query.prototype as Partial<DriverQuery>
+    found = METHODS.every((name) => typeof members[name] === 'function') ? withBegin(Query) : null
+    classes.set(Query, found)
+  }
+  return found
+}
+
+/** Whether BEGIN can wait for the first statement at all. */
+export const canBeginWith = (connection: PostgresConnection): boolean =>
+  canCommitWith(connection) && isCarrier(connection) && beginningOf(connection) !== null
+
+interface Config {
+  readonly text?: unknown
+  readonly values?: unknown
+  readonly name?: unknown
+  readonly rows?: unknown
+  readonly submit?: unknown
+  readonly callback?: unknown
+  readonly query_timeout?: number
+}
+
+const configOf = ([first, values]: readonly unknown[]): Config | null => {
+  if (typeof first === 'string') return { text: first, values }
+  if (typeof first !== 'object' || first === null) return null
+  return values === undefined ? first : { ...first, values }
+}
+
+/**
+ * A text with values whose answer is awaited. All others have their ways of their own: without values it is another
+ * protocol, callbacks, cursors and streams want to be called back, and a name has to be prepared (see commit-with.ts).
+ */
+export const isPlain = (connection: PostgresConnection, args: readonly unknown[]): boolean => {
+  const config = args.length <= 2 ? configOf(args) : null
+  if (config === null || connection.readyForQuery !== true) return false
+  const { text, values, name, rows, submit, callback } = config
+  if (typeof text !== 'string' || text === '' || !Array.isArray(values) || values.length === 0) return false
+  if (rows !== undefined || submit !== undefined || callback !== undefined) return false
+  const { parsedStatements } = connection.connection as PostgresWire
+  return name === undefined || (typeof name === 'string' && parsedStatements[name] === text)
+}
+
+/** `refused` hears why BEGIN has failed before anything that was sent behind it can run outside a transaction. */
+export const beginWith = (
+  connection: PostgresConnection,
+  args: readonly unknown[],
+  refused: (error: unknown) => unknown,
+): Promise<PostgresAnswer> => {
+  const Query = beginningOf(connection) as ReturnType<typeof withBegin>
+  const query = new Query(args[0], args[1])
+  query.query_timeout = (args[0] as Config).query_timeout
+  return new Promise<PostgresAnswer>((resolve, reject) => {
+    query.callback = (error, answer) => {
+      if (!error) resolve(answer)
+      else reject(query.hasBegun || query.isWriting ? error : refused(error))
+    }
+    connection.query(query)
+  }).catch((error: unknown) => {
+    // As `pg` does it: the trace leads to whoever asked, not to the socket.
+    if (error instanceof Error) Error.captureStackTrace(error)
+    throw error
+  })
+}
