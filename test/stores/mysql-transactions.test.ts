@@ -110,6 +110,30 @@ describe.each(SERVERS)('%s', (server) => {
     await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_ROLLED_BACK' })
   })
 
+  it('a nested transaction that is used while it is rolled back leaves nothing in the outer one', async () => {
+    await run(async (tx) => {
+      const refused: unknown[] = []
+      const nesting = world.t.transactions.nested!(tx, async (inner) => {
+        const insert = (): void => {
+          if (refused.length > 0) return
+          try {
+            ;(inner as Handle).query(raise(1)).catch(() => undefined)
+            setImmediate(insert)
+          } catch (error) {
+            refused.push(error)
+          }
+        }
+        insert()
+        throw new Error('back')
+      })
+      await expect(nesting).rejects.toThrow('back')
+      expect(refused).toMatchObject([{ code: 'POSTHASTE_TRANSACTION_ENDED' }])
+      await tx.query('SELECT 1')
+    })
+    const [row] = await rowsOf(world.hand, `SELECT n FROM ${world.table('shop')} WHERE id = 1`)
+    expect(row?.n).toBe(0)
+  })
+
   it('a procedure that does not exist undoes only the nested transaction that called it', async () => {
     const published = world.t.prepare()
     await run(async (tx) => {

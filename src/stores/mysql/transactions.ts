@@ -101,7 +101,10 @@ export class MysqlTransactions<Tx extends object> implements Transactions<Tx, Sq
         return result
       } catch (error) {
         // When the outer one is over its connection is somebody else's by now.
-        if (!child.ended && !open.broken && open.gone === null) await this.#undo(open, name)
+        const isOpen = !child.ended && !open.broken && open.gone === null
+        // What is sent from here on would be behind the savepoint, and part of the outer one.
+        child.ended = true
+        if (isOpen) await this.#undo(open, name)
         throw error
       }
     } catch (error) {
