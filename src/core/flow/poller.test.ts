@@ -46,7 +46,7 @@ const create = () => {
   }
   /** What admission was given, and what it answers. */
   const admitted: string[][] = []
-  const answer = { goBackTo: null as bigint | null, blocked: false, full: false }
+  const answer = { goBackTo: null as bigint | null, blocked: false, full: false, handled: 0 }
   const seen = { all: 0, during: () => undefined as unknown }
   const unsure: string[][] = []
   const leaving = new Set<string>()
@@ -73,10 +73,12 @@ const create = () => {
     runtime.stall(database.activateMs)
     return 0
   }
+  const queue = { room: 20 }
   const dispatcher = {
     paused: false,
     queues: {
-      room: () => 10,
+      room: () => queue.room,
+      depth: () => 20 - queue.room,
       byteRoom: () => 1_000,
       size: 0,
       timed: { count: 0, bytes: 0 },
@@ -105,7 +107,7 @@ const create = () => {
         unsure.push([...read.unsure])
         admitted.push(rows.map(({ id }) => id))
         seen.during()
-        return { ...answer, handled: 0 }
+        return { ...answer }
       },
       allRead: () => {
         seen.all += 1
@@ -132,6 +134,7 @@ const create = () => {
   return {
     database,
     dispatcher,
+    queue,
     pollAfter,
     poller,
     lanes,
@@ -222,11 +225,11 @@ describe('while its destination is paused', () => {
     const { dispatcher, poller } = create()
     poller.expectRows()
     dispatcher.paused = true
-    expect(await poller.poll()).toBe(INTERVAL_MS)
+    expect(await poller.poll()).toBeGreaterThan(0)
     poller.expectRows()
-    expect(await poller.poll()).toBe(INTERVAL_MS)
+    expect(await poller.poll()).toBeGreaterThan(0)
     dispatcher.paused = false
-    expect(await poller.poll()).toBe(INTERVAL_MS)
+    expect(await poller.poll()).toBeGreaterThan(0)
   })
 })
 
@@ -279,6 +282,28 @@ describe('the cursor', () => {
     poller.rewind()
     await pollAfter(0)
     expect(requests.map(({ after }) => after)).toEqual([0n, 0n])
+  })
+})
+
+describe('a backlog', () => {
+  it('is read on while the queue is at most half full, and otherwise when it is again', async () => {
+    const { poller, queue, database, answer, requests } = create()
+    database.more = true
+    answer.handled = 1
+    queue.room = 10
+    expect(await poller.poll()).toBe(0)
+    queue.room = 9
+    expect(await poller.poll()).toBeGreaterThan(0)
+    poller.start()
+    await expect.poll(() => requests.length).toBe(3)
+    poller.roomFreed()
+    await new Promise(setImmediate)
+    expect(requests).toHaveLength(3)
+    database.more = false
+    queue.room = 10
+    poller.roomFreed()
+    await expect.poll(() => requests.length).toBe(4)
+    await poller.close()
   })
 })
 

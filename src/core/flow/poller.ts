@@ -86,7 +86,7 @@ export class Poller {
   #idleMs: number
   #expectMs = Number.POSITIVE_INFINITY
   #running: Promise<void> | null = null
-  #turn: Promise<void> = Promise.resolve()
+  #turn: Promise<unknown> = Promise.resolve()
   #closed = false
   #wantsRoom = false
 
@@ -143,9 +143,7 @@ export class Poller {
 
   /** The queue has room again; worth a read once it is at most half full. */
   roomFreed(): void {
-    if (!this.#wantsRoom) return
-    const { queues } = this.#parts.dispatcher
-    if (queues.depth('cold') > queues.room('cold')) return
+    if (!this.#wantsRoom || this.#isHalfFull) return
     this.#wantsRoom = false
     this.#signal.ring()
   }
@@ -159,10 +157,7 @@ export class Poller {
   /** One cycle. Returns how long to wait before the next; 0 means that there is more to do. Calls take turns. */
   poll(): Promise<number> {
     const turn = this.#turn.then(() => this.#poll())
-    this.#turn = turn.then(
-      () => undefined,
-      () => undefined,
-    )
+    this.#turn = turn.catch(() => undefined)
     return turn
   }
 
@@ -256,6 +251,11 @@ export class Poller {
   #shouldSweep(now: number): boolean {
     if (this.#sweepWanted || this.#keyedSeen) return true
     return now - this.#lastSweepAt >= this.#options.sweepIntervalMs
+  }
+
+  get #isHalfFull(): boolean {
+    const { queues } = this.#parts.dispatcher
+    return queues.depth('cold') > queues.room('cold')
   }
 
   #waitForRoom(): number {
@@ -373,7 +373,9 @@ export class Poller {
 
   #waitAfter(result: ReadResult, { blocked, handled }: Admitted, cut: boolean, moved: boolean): number {
     if (blocked) return BLOCKED_PAUSE_MS
-    if (cut || (result.more && (handled > 0 || moved))) return 0
+    if (cut) return 0
+    // Else each place that a handler makes free would be a read.
+    if (result.more && (handled > 0 || moved)) return this.#isHalfFull ? this.#waitForRoom() : 0
     if (handled > 0) this.#idleMs = this.#options.tuning.pollIntervalMs
     const wait = this.#pause()
     return result.nextDueInMs === null ? wait : Math.min(wait, Math.max(1, result.nextDueInMs))
