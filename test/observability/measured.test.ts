@@ -161,7 +161,7 @@ describe('levels', () => {
       return [...new Set(said)]
     }
     const debug = [
-      'debug events were stored; they are sent once their transaction commits',
+      'debug events were taken; they are sent once their transaction commits',
       'debug deliveries were found',
       'debug a batch was sent',
     ]

@@ -144,7 +144,7 @@ export const createPublishStage = <Tx, E>(parts: PublishStageParts<Tx, E>): Publ
       tell('publish', { events: stored.map(({ id, type }) => ({ id, type })) })
     }
     if (logger.isEnabled?.('debug') === true) {
-      logger.log('debug', 'events were stored; they are sent once their transaction commits', {
+      logger.log('debug', 'events were taken; they are sent once their transaction commits', {
         events: events.length - duplicates.size,
         first: events[0]?.id,
         type: events[0]?.type,

@@ -29,7 +29,7 @@ export const FAMILIES = {
     kind: 'counter',
     unit: '',
     labels: ['type'],
-    help: 'Events stored by publish; those of transactions that were rolled back later are among them.',
+    help: 'Events that publish took; those of transactions that were rolled back, or that the server refused later, are among them.',
   },
   enqueued: {
     kind: 'counter',
