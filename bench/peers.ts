@@ -36,6 +36,7 @@ const NODE_MAJOR = '24'
 const FULL: Sizes = {
   rounds: 3,
   events: 150_000,
+  warmUpSeconds: 5,
   latencySeconds: 8,
   publishSeconds: 6,
   growthEvents: 100_000,
@@ -46,6 +47,7 @@ const FULL: Sizes = {
 const QUICK: Sizes = {
   rounds: 1,
   events: 3_000,
+  warmUpSeconds: 1,
   latencySeconds: 1,
   publishSeconds: 1,
   growthEvents: 3_000,

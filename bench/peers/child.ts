@@ -15,7 +15,6 @@ import { isMysql, subjectOn } from './subjects.ts'
 import { insertOrder, inTransaction } from './transaction.ts'
 
 const REPORT_MS = 5
-const WARM_UP_MS = 1_000
 /** How long the last events may take after the last publish. */
 const LATEST_MS = 15_000
 const LATENCY_CONNECTIONS = 16
@@ -94,8 +93,8 @@ const publishSteadily = async (
 }
 
 const measureLatency = async (order: LatencyOrder): Promise<void> => {
-  const { url, subject, keyed, perSecond, seconds } = order
-  const total = Math.ceil(perSecond * (seconds + WARM_UP_MS / 1_000))
+  const { url, subject, keyed, perSecond, warmUpSeconds, seconds } = order
+  const total = Math.ceil(perSecond * (warmUpSeconds + seconds))
   const [committedAt, handledAt] = [new Float64Array(total), new Float64Array(total)]
   let handled = 0
   const opened = await open(subject, {
@@ -117,7 +116,7 @@ const measureLatency = async (order: LatencyOrder): Promise<void> => {
   const deadline = performance.now() + LATEST_MS
   while (handled < total && performance.now() < deadline) await sleep(5)
   if (handled < total) throw new Error(`${subject}: ${total - handled} of ${total} events were never handled`)
-  const first = Math.floor((perSecond * WARM_UP_MS) / 1_000)
+  const first = Math.floor(perSecond * warmUpSeconds)
   const latencies = Array.from(handledAt, (at, n) => at - (committedAt[n] ?? 0)).slice(first)
   await tell({ kind: 'latency', figures: figuresOf(latencies) })
   await opened.close()
@@ -149,13 +148,14 @@ const withoutOutboxOnMysql = async (uri: string, connections: number): Promise<P
   }
 }
 
-const measurePublish = async ({ url, subject, connections, seconds }: PublishOrder): Promise<void> => {
+const measurePublish = async (order: PublishOrder): Promise<void> => {
+  const { url, subject, connections, warmUpSeconds, seconds } = order
   const opened =
     subject === 'none'
       ? await (isMysql(url) ? withoutOutboxOnMysql : withoutOutbox)(url, connections)
       : await open(subject, { url, ...publisherOnly, connections })
   let [started, counted] = [0, 0]
-  const from = performance.now() + WARM_UP_MS
+  const from = performance.now() + warmUpSeconds * 1_000
   const until = from + seconds * 1_000
   const loop = async (): Promise<void> => {
     while (performance.now() < until) {

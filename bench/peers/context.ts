@@ -10,6 +10,8 @@ export interface Sizes {
   readonly rounds: number
   /** Backlog of the drain. */
   readonly events: number
+  /** Before latency and publish are measured, so that code is compiled as it is in a process that has run for a while. */
+  readonly warmUpSeconds: number
   readonly latencySeconds: number
   readonly publishSeconds: number
   /** Backlog of the drains with a history or a pinned horizon: long enough for dead rows to matter. */

@@ -19,12 +19,13 @@ const measureOnce = async (server: string, url: string, sizes: Sizes, series: Se
     series.add(`others/${server}/drain`, perSecond)
     const publish = async (subject: 'posthaste' | 'none'): Promise<number> => {
       await database.reset(posthasteMysql)
-      const { publishSeconds: seconds } = sizes
+      const { warmUpSeconds, publishSeconds: seconds } = sizes
       const order = {
         kind: 'publish',
         url: database.url,
         subject,
         connections: CONNECTIONS,
+        warmUpSeconds,
         seconds,
       } as const
       const child = startProcess(order)
@@ -45,7 +46,10 @@ export const planOthers = ({ sizes, series }: Context, urls: Readonly<Record<str
   inRounds(sizes.rounds, (round) =>
     Object.entries(urls).map(([server, url]) => ({
       name: `drain ${count(sizes.events)} and publish on ${server}, round ${round}`,
-      seconds: 3 * OVERHEAD_SECONDS + 2 * sizes.publishSeconds + (2 * sizes.events) / SLOW_PER_SECOND,
+      seconds:
+        3 * OVERHEAD_SECONDS +
+        2 * (sizes.warmUpSeconds + sizes.publishSeconds) +
+        (2 * sizes.events) / SLOW_PER_SECOND,
       path: `others/${server}/drain`,
       run: () => measureOnce(server, url, sizes, series),
     })),

@@ -31,13 +31,19 @@ export const planDrain = ({ database, sizes, series, subjects }: Context): Step[
 export const planLatency = ({ database, sizes, series, subjects }: Context): Step[] => {
   const step = (subject: Subject, keyed: boolean, perSecond: number, round: number): Step => ({
     name: `latency at ${count(perSecond)} /s, ${keyed ? 'keyed' : 'unkeyed'}, round ${round}, ${subject.label}`,
-    seconds: OVERHEAD_SECONDS + sizes.latencySeconds,
+    seconds: OVERHEAD_SECONDS + sizes.warmUpSeconds + sizes.latencySeconds,
     path: `latency/${keyed ? 'keyed' : 'unkeyed'}/${perSecond}/${subject.name}`,
     async run() {
       await database.reset(subject)
-      const { url } = database
-      const { latencySeconds: seconds } = sizes
-      const child = startProcess({ kind: 'latency', url, subject: subject.name, keyed, perSecond, seconds })
+      const child = startProcess({
+        kind: 'latency',
+        url: database.url,
+        subject: subject.name,
+        keyed,
+        perSecond,
+        warmUpSeconds: sizes.warmUpSeconds,
+        seconds: sizes.latencySeconds,
+      })
       const { p50, p99 } = (await child.next('latency')).figures
       await child.ended
       series.add(`${this.path}/p50`, p50)
@@ -63,7 +69,7 @@ export const planLatency = ({ database, sizes, series, subjects }: Context): Ste
 export const planPublish = ({ database, sizes, series, subjects }: Context): Step[] => {
   const step = (subject: Subject | null, round: number): Step => ({
     name: `publish, round ${round}, ${subject?.label ?? 'no outbox'}`,
-    seconds: OVERHEAD_SECONDS + sizes.publishSeconds,
+    seconds: OVERHEAD_SECONDS + sizes.warmUpSeconds + sizes.publishSeconds,
     path: `publish/${subject?.name ?? 'none'}`,
     async run() {
       if (subject !== null) await database.reset(subject)
@@ -72,6 +78,7 @@ export const planPublish = ({ database, sizes, series, subjects }: Context): Ste
         url: database.url,
         subject: subject?.name ?? 'none',
         connections: CONNECTIONS,
+        warmUpSeconds: sizes.warmUpSeconds,
         seconds: sizes.publishSeconds,
       })
       const { perSecond } = await child.next('published')

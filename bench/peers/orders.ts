@@ -22,6 +22,7 @@ export interface LatencyOrder extends Common {
   readonly kind: 'latency'
   readonly keyed: boolean
   readonly perSecond: number
+  readonly warmUpSeconds: number
   readonly seconds: number
 }
 
@@ -31,6 +32,7 @@ export interface PublishOrder {
   readonly url: string
   readonly subject: SubjectName | 'none'
   readonly connections: number
+  readonly warmUpSeconds: number
   readonly seconds: number
 }
 
