@@ -76,10 +76,24 @@ describe('commits', () => {
   })
 
   it('a connection that is lost at the commit leaves the outcome unknown', async () => {
+    await world.hand.query(`CREATE TABLE ${world.schema}.late (n int);
+      CREATE FUNCTION ${world.schema}.wait() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM pg_advisory_xact_lock(NEW.n); RETURN NULL; END';
+      CREATE CONSTRAINT TRIGGER late AFTER INSERT ON ${world.schema}.late DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION ${world.schema}.wait()`)
     const open = await store.transactions.begin!()
     await publishIn(open.tx)
-    await kill(await pidOf(open.tx))
-    await expect(open.commit()).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_UNKNOWN' })
+    const pid = await pidOf(open.tx)
+    // Numbers of locks are the whole database's.
+    await world.hand.query('SELECT pg_advisory_lock($1)', [pid])
+    await open.tx.query(`INSERT INTO ${world.schema}.late VALUES ($1)`, [pid])
+    const committing = open.commit()
+    await until('COMMIT is under way', async () => {
+      const waiting = 'SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event = $2'
+      return (await world.hand.query(waiting, [pid, 'advisory'])).rowCount === 1
+    })
+    const [answer] = await Promise.allSettled([committing, kill(pid)])
+    expect(answer).toMatchObject({ reason: { code: 'POSTHASTE_COMMIT_UNKNOWN' } })
     await store.transactions.run(publishIn)
     expect((await world.t.readableIds()).length).toBe(1)
   })
