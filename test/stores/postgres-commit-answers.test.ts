@@ -45,6 +45,19 @@ describe('a transaction on a server', () => {
     await worksAgain(outbox)
   })
 
+  it('that has failed before a nested one began is rolled back, and not more than that', async () => {
+    const { outbox, pool } = await open()
+    const pids: number[] = []
+    pool.on('connect', (client) => pids.push((client as unknown as { processID: number }).processID))
+    const failing = outbox.transaction(async (tx) => {
+      await expect(tx.query('SELECT 1 / 0')).rejects.toMatchObject({ code: '22012' })
+      await expect(outbox.transaction((inner) => write(inner))).rejects.toMatchObject({ name: 'StoreError' })
+    })
+    await expect(failing).rejects.toMatchObject({ code: 'POSTHASTE_COMMIT_ROLLED_BACK' })
+    await worksAgain(outbox)
+    expect(pids).toHaveLength(1)
+  })
+
   it('has nothing of a nested one that is used while it is rolled back', async () => {
     const { outbox } = await open()
     await outbox.transaction(async (tx) => {

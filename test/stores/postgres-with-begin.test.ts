@@ -2,7 +2,18 @@
 import { createRequire } from 'node:module'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
-import { draft, here, open, rows, sent, setUp, stored, worksAgain, write } from './with-commit-words.ts'
+import {
+  draft,
+  heard,
+  here,
+  open,
+  rows,
+  sent,
+  setUp,
+  stored,
+  worksAgain,
+  write,
+} from './with-commit-words.ts'
 
 setUp()
 
@@ -195,6 +206,161 @@ describe('BEGIN', () => {
     expect([await rows(), await isIdle(pool)]).toEqual([0, true])
     await worksAgain(outbox)
   })
+})
+
+/** Rows, not errors: whatever went wrong, nothing may have been stored on its own. */
+describe('nothing runs without BEGIN', () => {
+  const insert = (n: number) => ({
+    text: `INSERT INTO "${here.world.schema}".things VALUES ($1)`,
+    values: [n],
+  })
+
+  it('when the first statement is one that pg cannot make a query of', async () => {
+    const { outbox } = await open()
+    const wrong = {
+      ...insert(1),
+      get types(): never {
+        throw new Error('no types')
+      },
+    }
+    const failing = outbox.transaction(async (tx) => {
+      expect(() => tx.query(wrong)).toThrow('no types')
+      await write(tx, 2)
+      throw new Error('back')
+    })
+    await expect(failing).rejects.toThrow('back')
+    expect(await rows()).toBe(0)
+    await worksAgain(outbox)
+  })
+
+  it.each(['with values', 'without values', 'after a publish'])(
+    'when whoever hears of statements throws at BEGIN (%s)',
+    async (how) => {
+      const { outbox } = await open()
+      let isFirst = true
+      heard.do = (sql) => {
+        if (sql === 'BEGIN' && isFirst) {
+          isFirst = false
+          throw new Error('not now')
+        }
+      }
+      const failing = outbox.transaction(async (tx) => {
+        if (how === 'after a publish') await outbox.publish(tx, draft())
+        const first = async () =>
+          how === 'without values'
+            ? await tx.query(`INSERT INTO "${here.world.schema}".things VALUES (1)`)
+            : await write(tx)
+        await first().catch(() => undefined)
+        await write(tx, 2).catch(() => undefined)
+        throw new Error('back')
+      })
+      await expect(failing).rejects.toThrow('back')
+      expect([await rows(), await stored()]).toEqual([0, 0])
+      await worksAgain(outbox)
+    },
+  )
+
+  /** Around the client of the only connection, from its first use on. */
+  const around = (pool: pg.Pool, wrap: (query: pg.PoolClient['query']) => unknown): void => {
+    pool.on('acquire', (client) => {
+      if (Object.hasOwn(client, 'query')) return
+      Object.assign(client, { query: wrap(client.query.bind(client) as pg.PoolClient['query']) })
+    })
+  }
+
+  it.each(['with values', 'without values'])('when what is around the client throws (%s)', async (how) => {
+    const { outbox, pool } = await open()
+    let refuses = false
+    around(pool, (query) => (text: never, values: never, callback: never) => {
+      if (refuses) {
+        refuses = false
+        throw new Error('budget exceeded')
+      }
+      return query(text, values, callback)
+    })
+    // It shows that it passes on what it is given.
+    await outbox.transaction((tx) => outbox.publish(tx, draft()))
+    const failing = outbox.transaction(async (tx) => {
+      refuses = true
+      const first = async () =>
+        how === 'with values'
+          ? await write(tx)
+          : await tx.query(`INSERT INTO "${here.world.schema}".things VALUES (1)`)
+      await first().catch(() => undefined)
+      await write(tx, 2).catch(() => undefined)
+      throw new Error('back')
+    })
+    await expect(failing).rejects.toThrow('back')
+    expect(await rows()).toBe(0)
+    await worksAgain(outbox)
+  })
+
+  it('when what is around the client is asynchronous and fails', async () => {
+    const { outbox, pool } = await open()
+    let refuses = false
+    around(pool, (query) => async (text: never, values: never, callback: never) => {
+      if (refuses) {
+        refuses = false
+        throw new Error('budget exceeded')
+      }
+      return await query(text, values, callback)
+    })
+    await outbox.transaction((tx) => outbox.publish(tx, draft()))
+    const failing = outbox.transaction(async (tx) => {
+      refuses = true
+      await Promise.allSettled([write(tx, 1), write(tx, 2)])
+      throw new Error('back')
+    })
+    await expect(failing).rejects.toThrow('back')
+    expect(await rows()).toBe(0)
+  })
+
+  it.each(['a statement', 'a publish', 'a publish and a statement'])(
+    'when somebody puts another function in the place of query() before %s',
+    async (what) => {
+      const { outbox } = await open()
+      const failing = outbox.transaction(async (tx) => {
+        const client = tx as unknown as { query: unknown }
+        const original = tx.query as (query: object) => Promise<unknown>
+        client.query = (text: unknown, values: unknown, _callback: unknown) =>
+          original(
+            typeof text === 'string'
+              ? { text, values }
+              : { ...(text as object), values: values ?? (text as pg.QueryConfig).values },
+          )
+        if (what !== 'a statement') await outbox.publish(tx, draft())
+        if (what !== 'a publish') await write(tx)
+        throw new Error('back')
+      })
+      await expect(failing).rejects.toThrow('back')
+      expect([await rows(), await stored()]).toEqual([0, 0])
+    },
+  )
+})
+
+it('a first statement that takes too long fails as pg lets it fail, and its connection is gone', async () => {
+  const { outbox } = await open()
+  const failing = outbox.transaction(async (tx) => {
+    const slow = { text: 'SELECT pg_sleep($1)', values: [5], query_timeout: 100 }
+    await expect(tx.query(slow)).rejects.toThrow(/^Query read timeout$/)
+  })
+  await expect(failing).rejects.toMatchObject({ name: 'StoreError' })
+  await worksAgain(outbox)
+})
+
+it('pg is not asked while it is at work, not even by a publish that a statement follows', async () => {
+  const { outbox, trips } = await open()
+  let n = 0
+  const both = (): Promise<void> =>
+    outbox.transaction(async (tx) => {
+      n += 1
+      await outbox.publish(tx, draft())
+      await write(tx, n)
+    })
+  await both()
+  // BEGIN with the event, the statement, COMMIT.
+  expect(await trips.during(both)).toBe(3)
+  expect([await rows(), await stored()]).toEqual([2, 2])
 })
 
 describe('a BEGIN that the server refuses', () => {

@@ -73,12 +73,12 @@ const create = () => {
     runtime.stall(database.activateMs)
     return 0
   }
-  const queue = { room: 20 }
+  const queue = { room: 20, isStocked: false }
   const dispatcher = {
     paused: false,
     queues: {
       room: () => queue.room,
-      depth: () => 20 - queue.room,
+      isStocked: () => queue.isStocked,
       byteRoom: () => 1_000,
       size: 0,
       timed: { count: 0, bytes: 0 },
@@ -286,13 +286,12 @@ describe('the cursor', () => {
 })
 
 describe('a backlog', () => {
-  it('is read on while the queue is at most half full, and otherwise when it is again', async () => {
+  it('is read on at once unless the queue has enough for the workers, and then when it has not', async () => {
     const { poller, queue, database, answer, requests } = create()
     database.more = true
     answer.handled = 1
-    queue.room = 10
     expect(await poller.poll()).toBe(0)
-    queue.room = 9
+    queue.isStocked = true
     expect(await poller.poll()).toBeGreaterThan(0)
     poller.start()
     await expect.poll(() => requests.length).toBe(3)
@@ -300,7 +299,7 @@ describe('a backlog', () => {
     await new Promise(setImmediate)
     expect(requests).toHaveLength(3)
     database.more = false
-    queue.room = 10
+    queue.isStocked = false
     poller.roomFreed()
     await expect.poll(() => requests.length).toBe(4)
     await poller.close()

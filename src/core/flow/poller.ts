@@ -141,9 +141,9 @@ export class Poller {
     this.#signal.ring()
   }
 
-  /** The queue has room again; worth a read once it is at most half full. */
+  /** The queue has room again; worth a read once it is at most half full, or has nothing for a worker. */
   roomFreed(): void {
-    if (!this.#wantsRoom || this.#isHalfFull) return
+    if (!this.#wantsRoom || this.#parts.dispatcher.queues.isStocked('cold')) return
     this.#wantsRoom = false
     this.#signal.ring()
   }
@@ -251,11 +251,6 @@ export class Poller {
   #shouldSweep(now: number): boolean {
     if (this.#sweepWanted || this.#keyedSeen) return true
     return now - this.#lastSweepAt >= this.#options.sweepIntervalMs
-  }
-
-  get #isHalfFull(): boolean {
-    const { queues } = this.#parts.dispatcher
-    return queues.depth('cold') > queues.room('cold')
   }
 
   #waitForRoom(): number {
@@ -375,7 +370,8 @@ export class Poller {
     if (blocked) return BLOCKED_PAUSE_MS
     if (cut) return 0
     // Else each place that a handler makes free would be a read.
-    if (result.more && (handled > 0 || moved)) return this.#isHalfFull ? this.#waitForRoom() : 0
+    if (result.more && (handled > 0 || moved))
+      return this.#parts.dispatcher.queues.isStocked('cold') ? this.#waitForRoom() : 0
     if (handled > 0) this.#idleMs = this.#options.tuning.pollIntervalMs
     const wait = this.#pause()
     return result.nextDueInMs === null ? wait : Math.min(wait, Math.max(1, result.nextDueInMs))

@@ -47,6 +47,20 @@ const delivery = (given: {
 }
 
 describe('the queues of a destination', () => {
+  it('are stocked when they are more than half full, unless all of it waits for its key', () => {
+    const queues = new Queues({ ...BOUNDS, cold: 4 })
+    const offer = (key: string | null): boolean => queues.offer(delivery({ key }))
+    offer(null)
+    offer(null)
+    expect(queues.isStocked('cold')).toBe(false)
+    offer('k')
+    expect(queues.isStocked('cold')).toBe(true)
+    queues.take(3, false)
+    expect(queues.isStocked('cold')).toBe(false)
+    for (let i = 0; i < 4; i += 1) offer('k')
+    expect([queues.depth('cold'), queues.isStocked('cold')]).toEqual([4, false])
+  })
+
   it('give back more than one call can have arguments, whether it is ready or waits for its key', () => {
     const many = 200_000
     const queues = new Queues({ hot: many, cold: many, bytes: 1e9 })
@@ -196,7 +210,7 @@ describe('the queues of a destination', () => {
   it('refuse what would exceed the bytes, also while they are below the bound', () => {
     const queues = new Queues({ hot: 10, cold: 10, bytes: 25 })
     expect([1, 2, 3].map(() => queues.offer(delivery({ size: 10 })))).toEqual([true, true, false])
-    expect(queues.bytes).toBe(20)
+    expect(BOUNDS.bytes - queues.byteRoom()).toBe(20)
   })
 
   it('refuse what exceeds the count or the bytes, but pass a single delivery of any size', () => {

@@ -67,10 +67,6 @@ export class Queues {
     return this.#entries.size
   }
 
-  get bytes(): number {
-    return this.#bytes
-  }
-
   /** Retries and scheduled ones in here: a read brings them again, beside what is new. */
   get timed(): { readonly count: number; readonly bytes: number } {
     return this.#timed
@@ -98,6 +94,11 @@ export class Queues {
   /** How many more deliveries of a source fit by count; bytes are checked per delivery. */
   room(source: DeliverySource): number {
     return this.#bytes >= this.#bounds.bytes ? 0 : Math.max(0, this.#bounds[source] - this.#queued[source])
+  }
+
+  /** More than half full, and some of it only waits for a worker: what waits behind its key keeps nobody busy. */
+  isStocked(source: DeliverySource): boolean {
+    return this.#ready[source].length > 0 && this.#queued[source] > this.room(source)
   }
 
   byteRoom(): number {
@@ -163,9 +164,8 @@ export class Queues {
 
   /** Those behind which others should have their turn first; the heads of keys may change places. */
   postpone(later: (id: string) => boolean): void {
-    const moved = Object.values(this.#ready).flatMap((deque) =>
-      deque.remove(({ delivery }) => later(delivery.id)),
-    )
+    const isLater = ({ delivery }: Entry): boolean => later(delivery.id)
+    const moved = Object.values(this.#ready).flatMap((deque) => deque.remove(isLater))
     for (const entry of moved) this.#ready.cold.push(entry)
   }
 

@@ -4,8 +4,10 @@
  *
  * It is `pg` itself that makes the query and reads its answer, so that the application gets what it always gets.
  */
-import { canCommitWith, isCarrier, type PostgresWire, writeBegin } from './commit-with.ts'
+
 import type { PostgresAnswer, PostgresConnection } from './driver.ts'
+import { isTimeout } from './errors.ts'
+import { canGroup, isCarrier, type PostgresWire, writeBegin } from './statement-group.ts'
 
 /** A query of `pg`, as far as we use it. */
 interface DriverQuery {
@@ -62,7 +64,7 @@ const beginningOf = (connection: PostgresConnection): ReturnType<typeof withBegi
 
 /** Whether BEGIN can wait for the first statement at all. */
 export const canBeginWith = (connection: PostgresConnection): boolean =>
-  canCommitWith(connection) && isCarrier(connection) && beginningOf(connection) !== null
+  canGroup(connection) && isCarrier(connection) && beginningOf(connection) !== null
 
 interface Config {
   readonly text?: unknown
@@ -82,11 +84,13 @@ const configOf = ([first, values]: readonly unknown[]): Config | null => {
 
 /**
  * A text with values whose answer is awaited. All others have their ways of their own: without values it is another
- * protocol, callbacks, cursors and streams want to be called back, and a name has to be prepared (see commit-with.ts).
+ * protocol, callbacks, cursors and streams want to be called back, a name has to be prepared (see statement-group.ts), and
+ * an application may have asked for promises of another kind.
  */
-export const isPlain = (connection: PostgresConnection, args: readonly unknown[]): boolean => {
+const isPlain = (connection: PostgresConnection, args: readonly unknown[]): boolean => {
   const config = args.length <= 2 ? configOf(args) : null
   if (config === null || connection.readyForQuery !== true) return false
+  if (connection._Promise !== undefined && connection._Promise !== Promise) return false
   const { text, values, name, rows, submit, callback } = config
   if (typeof text !== 'string' || text === '' || !Array.isArray(values) || values.length === 0) return false
   if (rows !== undefined || submit !== undefined || callback !== undefined) return false
@@ -94,24 +98,36 @@ export const isPlain = (connection: PostgresConnection, args: readonly unknown[]
   return name === undefined || (typeof name === 'string' && parsedStatements[name] === text)
 }
 
-/** `refused` hears why BEGIN has failed before anything that was sent behind it can run outside a transaction. */
-export const beginWith = (
-  connection: PostgresConnection,
-  args: readonly unknown[],
-  refused: (error: unknown) => unknown,
-): Promise<PostgresAnswer> => {
-  const Query = beginningOf(connection) as ReturnType<typeof withBegin>
+/** Null: BEGIN has to go alone in front of this. */
+export const beginningWith = (connection: PostgresConnection, args: readonly unknown[]): Beginning | null => {
+  const Query = isCarrier(connection) && isPlain(connection, args) ? beginningOf(connection) : null
+  if (Query === null) return null
   const query = new Query(args[0], args[1])
   query.query_timeout = (args[0] as Config).query_timeout
-  return new Promise<PostgresAnswer>((resolve, reject) => {
+  return query
+}
+
+/** `refused` hears why BEGIN has failed before anything that was sent behind it can run outside a transaction. */
+export const sendBeginning = (
+  connection: PostgresConnection,
+  query: Beginning,
+  refused: (error: unknown) => unknown,
+): Promise<PostgresAnswer> =>
+  new Promise<PostgresAnswer>((resolve, reject) => {
     query.callback = (error, answer) => {
-      if (!error) resolve(answer)
-      else reject(query.hasBegun || query.isWriting ? error : refused(error))
+      if (!error) return resolve(answer)
+      if (query.hasBegun || query.isWriting) return reject(error)
+      // BEGIN is answered together with its statement, so it may be that which took too long.
+      const why = refused(error)
+      reject(isTimeout(error) ? error : why)
     }
-    connection.query(query)
+    try {
+      connection.query(query)
+    } catch (error) {
+      reject(refused(error))
+    }
   }).catch((error: unknown) => {
     // As `pg` does it: the trace leads to whoever asked, not to the socket.
     if (error instanceof Error) Error.captureStackTrace(error)
     throw error
   })
-}

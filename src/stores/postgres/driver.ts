@@ -49,6 +49,8 @@ export interface PostgresConnection {
   readonly connection?: object
   /** Sends statements before those in front of them are answered; since pg 8.23. */
   readonly pipeline?: boolean
+  /** Of `pg`: what its promises are made of. */
+  readonly _Promise?: unknown
   /** As the server, or a pooler in its place, said when the connection was made. */
   readonly processID?: number | null
 }

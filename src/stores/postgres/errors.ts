@@ -62,6 +62,10 @@ export const isBroken = (error: unknown): boolean => {
   return state.startsWith('08') || state.startsWith('57P') || state === '25006'
 }
 
+/** By the application's `query_timeout`. */
+export const isTimeout = (error: unknown): boolean =>
+  error instanceof Error && sqlState(error) === null && error.message === 'Query read timeout'
+
 /** The driver did not send it, because the connection had ended before. */
 export const isUnsent = (error: unknown): boolean =>
   error instanceof Error && sqlState(error) === null && error.message.endsWith('is not queryable')

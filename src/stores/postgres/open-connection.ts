@@ -10,8 +10,7 @@
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
 import { commitRefused, commitUnknown } from '../sql/transaction-scope.ts'
-import { beginWith, canBeginWith, isPlain } from './begin-with.ts'
-import { CommitWith, canCommitWith, needsPreparing, type PostgresWire } from './commit-with.ts'
+import { beginningWith, canBeginWith, sendBeginning } from './begin-with.ts'
 import type { PostgresDatabase } from './database.ts'
 import {
   type PostgresAnswer,
@@ -20,7 +19,8 @@ import {
   type PostgresResult,
   RAW_TYPES,
 } from './driver.ts'
-import { isBroken, isRefused, isUnsent, storeErrorOf } from './errors.ts'
+import { isBroken, isRefused, isTimeout, isUnsent, storeErrorOf } from './errors.ts'
+import { canGroup, isCarrier, needsPreparing, type PostgresWire, StatementGroup } from './statement-group.ts'
 
 /** What transactions need of a database; a client has it without a store. */
 export type TransactionHome = Pick<
@@ -46,8 +46,8 @@ export const rowsOf = (answer: PostgresAnswer): readonly SqlRow[] =>
 export class OpenConnection {
   readonly connection: PostgresConnection
   readonly #database: TransactionHome
-  /** Nothing was sent so far, and BEGIN is to go in front of what is sent first. */
-  #owesBegin = false
+  /** By this BEGIN is to be sent in front of whatever is sent first; null: so it was. */
+  #owesBegin: PostgresConnection['query'] | null = null
   /** The last statement of ours that is on its way or waits for its turn. */
   #last: Promise<void> | null = null
   #deferred: { readonly statement: SqlStatement; readonly timer: NodeJS.Timeout } | null = null
@@ -78,18 +78,22 @@ export class OpenConnection {
   }
 
   async begin(): Promise<void> {
-    if (canBeginWith(this.connection)) this.#owesBegin = true
+    if (canBeginWith(this.connection)) this.#owesBegin = this.connection.query
     else await this.control('BEGIN')
   }
 
   /** A statement of the application, which `call` gives to the driver. */
   apply(args: readonly unknown[], call: () => unknown): unknown {
-    if (this.#deferred === null && this.#owesBegin && isPlain(this.connection, args)) {
-      this.#owesBegin = false
+    const isFirst = this.#owesBegin !== null
+    const query = isFirst && this.#deferred === null ? beginningWith(this.connection, args) : null
+    if (query !== null) {
       this.#database.options.onStatement?.('BEGIN')
-      return beginWith(this.connection, args, this.#notBegun)
+      this.#owesBegin = null
+      return sendBeginning(this.connection, query, this.#notBegun)
     }
     this.overtake()
+    // BEGIN did not even reach the driver.
+    if (isFirst && this.#failure !== null) throw this.#failure
     return call()
   }
 
@@ -119,20 +123,19 @@ export class OpenConnection {
       if (isNext && lengthOf(statement) <= DEFERRED_CHARACTERS) this.#keep(statement)
       else await run(sql, params)
     }
-    return { isGuarded: true, run, ...(canCommitWith(this.connection) ? { defer } : {}) }
+    return { isGuarded: true, run, ...(canGroup(this.connection) ? { defer } : {}) }
   }
 
   /** Before a statement of the application: ours is on its way when this returns. */
   overtake(): void {
-    const owesBegin = this.#takeBegin()
+    const query = this.#takeBegin()
     const deferred = this.#takeDeferred()
-    if (!owesBegin && deferred === null) return
+    if (query === null && deferred === null) return
     // Not one after the other's answer: what the application sends next would be in between.
-    const send = async (): Promise<void> => {
-      const begun = owesBegin ? this.#beginAlone() : null
-      await Promise.all([begun, deferred === null ? null : this.#send(deferred)])
-    }
-    this.#inLine(send).catch((error: unknown) => {
+    const sent = this.#inLine(() =>
+      query === null ? this.#send(deferred as SqlStatement) : this.#begin(query, deferred),
+    )
+    sent.catch((error: unknown) => {
       this.#failure ??= error
     })
   }
@@ -169,7 +172,7 @@ export class OpenConnection {
 
   async commit(): Promise<void> {
     // Nobody has sent anything, so there is nothing to commit.
-    if (this.#deferred === null && this.#takeBegin()) return
+    if (this.#deferred === null && this.#takeBegin() !== null) return
     // Nobody awaited what was sent in front of the application's statements.
     if (this.#last !== null) await this.#last
     if (this.#lost !== null) this.#failure ??= storeErrorOf(this.#lost, this.#database.place)
@@ -189,7 +192,7 @@ export class OpenConnection {
   /** If this fails the connection is thrown away, and the server rolls back what was open on it. */
   async rollback(): Promise<void> {
     this.#takeDeferred()
-    if (this.#takeBegin() || this.#broken) return
+    if (this.#takeBegin() !== null || this.#broken) return
     try {
       await this.control('ROLLBACK')
     } catch {
@@ -217,24 +220,46 @@ export class OpenConnection {
     return statement
   }
 
-  #takeBegin(): boolean {
-    const owesBegin = this.#owesBegin
-    this.#owesBegin = false
-    return owesBegin
+  #takeBegin(): PostgresConnection['query'] | null {
+    const query = this.#owesBegin
+    this.#owesBegin = null
+    return query
   }
 
-  async #beginAlone(): Promise<void> {
-    this.#database.options.onStatement?.('BEGIN')
+  /** Both are in the driver's hands when this returns, or the connection is of no use any more. */
+  #begin(query: PostgresConnection['query'], deferred: SqlStatement | null): Promise<unknown> {
+    try {
+      this.#database.options.onStatement?.('BEGIN')
+      if (deferred === null) return this.#answeredBegin(this.#beginAlone(query))
+      const statement = this.#queryOf(deferred)
+      if (!isCarrier(this.connection) || needsPreparing(this.connection, statement))
+        return Promise.all([this.#answeredBegin(this.#beginAlone(query)), this.#send(deferred)])
+      this.#database.options.onStatement?.(deferred.sql)
+      const group = new StatementGroup(statement, { begins: true })
+      const refused = (error: unknown): unknown =>
+        group.hasBegun ? this.#failed(error) : this.#notBegun(error)
+      return this.#answeredBegin(group.send(this.connection, refused))
+    } catch (error) {
+      return Promise.reject(this.#notBegun(error))
+    }
+  }
+
+  #beginAlone(query: PostgresConnection['query']): Promise<void> {
+    let settle: (error: Error | null) => void = () => undefined
+    // Called outside of the promise, so that it fails at once if it does.
     const answer = new Promise<void>((resolve, reject) => {
-      this.connection.query({ text: 'BEGIN' }, undefined, (error) => {
-        if (error) reject(this.#notBegun(error))
-        else resolve()
-      })
+      settle = (error) => (error ? reject(this.#notBegun(error)) : resolve())
     })
+    Reflect.apply(query, this.connection, [{ text: 'BEGIN' }, undefined, settle])
+    return answer
+  }
+
+  async #answeredBegin(answer: Promise<void>): Promise<void> {
     try {
       await this.#database.inTime(answer)
     } catch (error) {
-      throw this.#notBegun(error)
+      // Of others the connection has heard already.
+      throw isTimeout(error) ? this.#notBegun(error) : error
     }
   }
 
@@ -296,7 +321,7 @@ export class OpenConnection {
   }
 
   /** If this fails nothing was sent, so nothing is committed, and that is known. */
-  async #announceCommit(deferred: SqlStatement | null): Promise<CommitWith | null> {
+  async #announceCommit(deferred: SqlStatement | null): Promise<StatementGroup | null> {
     const { onStatement } = this.#database.options
     try {
       const group = deferred === null ? null : await this.#grouped(deferred)
@@ -309,13 +334,13 @@ export class OpenConnection {
     }
   }
 
-  async #grouped(statement: SqlStatement): Promise<CommitWith> {
+  async #grouped(statement: SqlStatement): Promise<StatementGroup> {
     const query = this.#queryOf(statement)
-    const owesBegin = this.#takeBegin()
-    const isTooEarly = owesBegin && needsPreparing(this.connection, query)
+    const begins = this.#takeBegin() !== null
+    const isTooEarly = begins && (!isCarrier(this.connection) || needsPreparing(this.connection, query))
     if (isTooEarly) await this.control('BEGIN')
-    else if (owesBegin) this.#database.options.onStatement?.('BEGIN')
-    return new CommitWith(query, owesBegin && !isTooEarly)
+    else if (begins) this.#database.options.onStatement?.('BEGIN')
+    return new StatementGroup(query, { begins: begins && !isTooEarly, commits: true })
   }
 
   async #commitAlone(): Promise<string> {
@@ -326,7 +351,7 @@ export class OpenConnection {
     }
   }
 
-  async #commitWith(group: CommitWith): Promise<string> {
+  async #commitWith(group: StatementGroup): Promise<string> {
     try {
       await this.#database.inTime(group.send(this.connection))
     } catch (error) {

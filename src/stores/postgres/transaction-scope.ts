@@ -4,6 +4,7 @@
  */
 import { ERROR_CODES, TransactionError } from '../../core/errors.ts'
 import { checkScope, controlRefused, type Scope } from '../sql/transaction-scope.ts'
+import { isTimeout } from './errors.ts'
 import { transactionControl } from './transaction-control.ts'
 
 const textOf = (query: unknown): unknown =>
@@ -38,7 +39,7 @@ export interface Statements {
 const explained = (answer: unknown, statements: Statements): unknown =>
   answer instanceof Promise
     ? answer.catch((error: unknown) => {
-        throw statements.failure ?? error
+        throw isTimeout(error) ? error : (statements.failure ?? error)
       })
     : answer
 

@@ -76,8 +76,8 @@ export class PostgresTransactions<Tx extends object> implements Transactions<Tx,
       const settled = open.settled()
       if (settled !== null) await settled
       checkScope(child)
-      isBegun = true
       await open.control(`SAVEPOINT ${name}`)
+      isBegun = true
       const result = await fn(this.#handle(open, child, depth + 1))
       await open.settled()
       checkScope(child)

@@ -1,7 +1,7 @@
 /**
- * A statement and COMMIT in one round trip, with BEGIN where that is yet to be sent. All are written before any is
- * answered, with one Sync behind them: a server that refuses one skips those behind it. It is a query of its own kind, as
- * cursors are, so that `pg` keeps its order.
+ * A statement of ours in one round trip with BEGIN, with COMMIT, or with both. All are written before any is answered,
+ * with one Sync behind them: a server that refuses one skips those behind it. It is a query of its own kind, as cursors
+ * are, so that `pg` keeps its order.
  */
 import { knowsCallbacks, type PostgresConnection, type PostgresQuery } from './driver.ts'
 
@@ -22,7 +22,7 @@ export interface PostgresWire {
 const MESSAGES = ['parse', 'bind', 'execute', 'sync'] as const
 
 /** Those of `pg` itself. One that pipelines refuses queries of other kinds. */
-export const canCommitWith = (connection: PostgresConnection): boolean => {
+export const canGroup = (connection: PostgresConnection): boolean => {
   const wire = connection.connection as Partial<PostgresWire> | undefined
   if (!knowsCallbacks(connection) || connection.pipeline === true) return false
   return (
@@ -62,12 +62,13 @@ const writeControl = (wire: PostgresWire, text: 'BEGIN' | 'COMMIT'): void => {
 
 export const writeBegin = (wire: PostgresWire): void => writeControl(wire, 'BEGIN')
 
-export class CommitWith {
+export class StatementGroup {
   /** By these `pg` knows what is prepared under the name, and tracing libraries what is sent. */
   readonly text: string
   readonly name: string | undefined
   readonly values: PostgresQuery['values']
   readonly #begins: boolean
+  readonly #commits: boolean
   #isCalling = false
   #isSent = false
   /** What was answered so far. */
@@ -76,11 +77,17 @@ export class CommitWith {
   callback: (error: Error | null) => void = () => undefined
 
   /** With BEGIN only what needs no preparing. */
-  constructor({ text, name, values }: PostgresQuery, begins: boolean) {
+  constructor({ text, name, values }: PostgresQuery, { begins = false, commits = false }) {
     this.#begins = begins
+    this.#commits = commits
     this.text = text
     this.name = name
     this.values = values
+  }
+
+  /** False: an error was BEGIN's, and nothing has run. */
+  get hasBegun(): boolean {
+    return !this.#begins || this.#commands.length > 0
   }
 
   /** False: an error was the statement's, and there was no COMMIT. */
@@ -93,18 +100,23 @@ export class CommitWith {
     return this.#commands[this.#begins ? 2 : 1] ?? ''
   }
 
-  send(connection: PostgresConnection): Promise<void> {
+  /** `refused` hears of an error at once, before the driver sends what waits behind this. */
+  send(connection: PostgresConnection, refused = (error: unknown): unknown => error): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.callback = (error) => (error ? reject(error) : resolve())
+      this.callback = (error) => (error ? reject(refused(error)) : resolve())
       this.#isCalling = true
       const returned = connection.query(this)
-      if (this.#isSent) carriers.add(connection.query)
       this.#isCalling = false
-      // `pg` returns the query itself. A function around it may be asynchronous, and fail or make a query of its own.
+      // A function around it that is asynchronous may do otherwise the next time.
+      if (this.#isSent && returned === this) carriers.add(connection.query)
+      // `pg` returns the query itself. A function around it may fail, or make a query of its own.
       if (returned instanceof Promise)
-        returned.then((answer) => {
-          if (answer !== this) reject(notPassedOn())
-        }, reject)
+        returned.then(
+          (answer) => {
+            if (answer !== this) reject(refused(notPassedOn()))
+          },
+          (error: unknown) => reject(refused(error)),
+        )
     })
   }
 
@@ -117,7 +129,7 @@ export class CommitWith {
       if (this.#begins) writeBegin(wire)
       if (wire.parsedStatements[name] === undefined) wire.parse({ text, name, types: [] })
       writeStatement(wire, name, values)
-      writeControl(wire, 'COMMIT')
+      if (this.#commits) writeControl(wire, 'COMMIT')
       wire.sync()
     } finally {
       wire.stream.uncork?.()
