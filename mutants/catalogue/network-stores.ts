@@ -243,7 +243,7 @@ export const NETWORK_STORES: readonly Mutant[] = [
     find: 'stream.destroy?.()',
     replace: 'stream.uncork?.()',
     breaks: 'behind a BEGIN that was refused nothing is stored on its own',
-    hunters: ['test/stores/postgres-with-begin.test.ts'],
+    hunters: ['test/stores/postgres-without-begin.test.ts'],
   },
   {
     name: 'postgres-dedup-by-key-alone',
