@@ -150,6 +150,7 @@ describe('connections that fall silent', () => {
     const outbox = world.listen(world.outbox({ url: proxy.url, storeOptions: SHORT }))
     await outbox.start()
     const running = outbox.transaction(async (tx) => {
+      await tx.query('SELECT 1')
       await outbox.publish(tx, tick(1))
       proxy.goSilent()
       proxy.pass()

@@ -64,32 +64,36 @@ describe('nothing runs without BEGIN', () => {
     })
   }
 
-  it.each(['with values', 'without values'])('when what is around the client throws (%s)', async (how) => {
-    const { outbox, pool } = await open()
-    let refuses = false
-    around(pool, (query) => (text: never, values: never, callback: never) => {
-      if (refuses) {
-        refuses = false
-        throw new Error('budget exceeded')
-      }
-      return query(text, values, callback)
-    })
-    // It shows that it passes on what it is given.
-    await outbox.transaction((tx) => outbox.publish(tx, draft()))
-    const failing = outbox.transaction(async (tx) => {
-      refuses = true
-      const first = async () =>
-        how === 'with values'
-          ? await write(tx)
-          : await tx.query(`INSERT INTO "${here.world.schema}".things VALUES (1)`)
-      await first().catch(() => undefined)
-      await write(tx, 2).catch(() => undefined)
-      throw new Error('back')
-    })
-    await expect(failing).rejects.toThrow('back')
-    expect(await rows()).toBe(0)
-    await worksAgain(outbox)
-  })
+  it.each(['with values', 'without values', 'after a publish'])(
+    'when what is around the client throws (%s)',
+    async (how) => {
+      const { outbox, pool } = await open()
+      let refuses = false
+      around(pool, (query) => (text: never, values: never, callback: never) => {
+        if (refuses) {
+          refuses = false
+          throw new Error('budget exceeded')
+        }
+        return query(text, values, callback)
+      })
+      // It shows that it passes on what it is given.
+      await outbox.transaction((tx) => outbox.publish(tx, draft()))
+      const failing = outbox.transaction(async (tx) => {
+        if (how === 'after a publish') await outbox.publish(tx, draft())
+        refuses = true
+        const first = async () =>
+          how !== 'without values'
+            ? await write(tx)
+            : await tx.query(`INSERT INTO "${here.world.schema}".things VALUES (1)`)
+        await first().catch(() => undefined)
+        await write(tx, 2).catch(() => undefined)
+        throw new Error('back')
+      })
+      await expect(failing).rejects.toThrow('back')
+      expect([await rows(), await stored()]).toEqual([0, 1])
+      await worksAgain(outbox)
+    },
+  )
 
   it('when what is around the client is asynchronous and fails', async () => {
     const { outbox, pool } = await open()

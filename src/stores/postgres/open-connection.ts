@@ -235,9 +235,9 @@ export class OpenConnection {
       if (!isCarrier(this.connection) || needsPreparing(this.connection, statement))
         return Promise.all([this.#answeredBegin(this.#beginAlone(query)), this.#send(deferred)])
       this.#database.options.onStatement?.(deferred.sql)
-      const group = new StatementGroup(statement, { begins: true })
+      const group = new StatementGroup(statement, 'BEGIN')
       const refused = (error: unknown): unknown =>
-        group.hasBegun ? this.#failed(error) : this.#notBegun(error)
+        group.hasRun ? this.#failed(error) : this.#notBegun(error)
       return this.#answeredBegin(group.send(this.connection, refused))
     } catch (error) {
       return Promise.reject(this.#notBegun(error))
@@ -324,7 +324,9 @@ export class OpenConnection {
   async #announceCommit(deferred: SqlStatement | null): Promise<StatementGroup | null> {
     const { onStatement } = this.#database.options
     try {
-      const group = deferred === null ? null : await this.#grouped(deferred)
+      // Not with COMMIT: on a connection that has fallen silent nobody would know whether all of it happened.
+      if (this.#takeBegin() !== null) await this.control('BEGIN')
+      const group = deferred === null ? null : new StatementGroup(this.#queryOf(deferred), 'COMMIT')
       if (deferred !== null) onStatement?.(deferred.sql)
       onStatement?.('COMMIT')
       return group
@@ -332,15 +334,6 @@ export class OpenConnection {
       await this.rollback()
       throw error
     }
-  }
-
-  async #grouped(statement: SqlStatement): Promise<StatementGroup> {
-    const query = this.#queryOf(statement)
-    const begins = this.#takeBegin() !== null
-    const isTooEarly = begins && (!isCarrier(this.connection) || needsPreparing(this.connection, query))
-    if (isTooEarly) await this.control('BEGIN')
-    else if (begins) this.#database.options.onStatement?.('BEGIN')
-    return new StatementGroup(query, { begins: begins && !isTooEarly, commits: true })
   }
 
   async #commitAlone(): Promise<string> {

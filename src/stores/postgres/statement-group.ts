@@ -1,7 +1,7 @@
 /**
- * A statement of ours in one round trip with BEGIN, with COMMIT, or with both. All are written before any is answered,
- * with one Sync behind them: a server that refuses one skips those behind it. It is a query of its own kind, as cursors
- * are, so that `pg` keeps its order.
+ * A statement of ours in one round trip with BEGIN or with COMMIT. Both are written before either is answered, with one
+ * Sync behind them: a server that refuses the first skips the second. It is a query of its own kind, as cursors are, so
+ * that `pg` keeps its order.
  */
 import { knowsCallbacks, type PostgresConnection, type PostgresQuery } from './driver.ts'
 
@@ -67,8 +67,7 @@ export class StatementGroup {
   readonly text: string
   readonly name: string | undefined
   readonly values: PostgresQuery['values']
-  readonly #begins: boolean
-  readonly #commits: boolean
+  readonly #with: 'BEGIN' | 'COMMIT'
   #isCalling = false
   #isSent = false
   /** What was answered so far. */
@@ -77,47 +76,49 @@ export class StatementGroup {
   callback: (error: Error | null) => void = () => undefined
 
   /** With BEGIN only what needs no preparing. */
-  constructor({ text, name, values }: PostgresQuery, { begins = false, commits = false }) {
-    this.#begins = begins
-    this.#commits = commits
+  constructor({ text, name, values }: PostgresQuery, other: 'BEGIN' | 'COMMIT') {
+    this.#with = other
     this.text = text
     this.name = name
     this.values = values
   }
 
-  /** False: an error was BEGIN's, and nothing has run. */
-  get hasBegun(): boolean {
-    return !this.#begins || this.#commands.length > 0
-  }
-
-  /** False: an error was the statement's, and there was no COMMIT. */
+  /** False: an error was the first one's, and the second has not run. */
   get hasRun(): boolean {
-    return this.#commands.length > (this.#begins ? 1 : 0)
+    return this.#commands.length > 0
   }
 
   /** What COMMIT was answered with: `ROLLBACK` when the transaction had failed before. */
   get command(): string {
-    return this.#commands[this.#begins ? 2 : 1] ?? ''
+    return this.#commands[1] ?? ''
   }
 
   /** `refused` hears of an error at once, before the driver sends what waits behind this. */
   send(connection: PostgresConnection, refused = (error: unknown): unknown => error): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.callback = (error) => (error ? reject(refused(error)) : resolve())
-      this.#isCalling = true
-      const returned = connection.query(this)
-      this.#isCalling = false
-      // A function around it that is asynchronous may do otherwise the next time.
-      if (this.#isSent && returned === this) carriers.add(connection.query)
-      // `pg` returns the query itself. A function around it may fail, or make a query of its own.
-      if (returned instanceof Promise)
-        returned.then(
-          (answer) => {
-            if (answer !== this) reject(refused(notPassedOn()))
-          },
-          (error: unknown) => reject(refused(error)),
-        )
+      const fail = (error: unknown): void => reject(refused(error))
+      this.callback = (error) => (error ? fail(error) : resolve())
+      try {
+        const returned = this.#callOn(connection)
+        // `pg` returns the query itself. A function around it may fail, or make a query of its own.
+        if (returned instanceof Promise)
+          returned.then((answer) => {
+            if (answer !== this) fail(notPassedOn())
+          }, fail)
+      } catch (error) {
+        fail(error)
+      }
     })
+  }
+
+  #callOn(connection: PostgresConnection): unknown {
+    const { query } = connection
+    this.#isCalling = true
+    const returned = connection.query(this)
+    this.#isCalling = false
+    // One that is asynchronous may do otherwise the next time.
+    if (this.#isSent && returned === this) carriers.add(query)
+    return returned
   }
 
   submit(wire: PostgresWire): null {
@@ -126,10 +127,10 @@ export class StatementGroup {
     // In one packet, as `pg` itself does it.
     wire.stream.cork?.()
     try {
-      if (this.#begins) writeBegin(wire)
+      if (this.#with === 'BEGIN') writeBegin(wire)
       if (wire.parsedStatements[name] === undefined) wire.parse({ text, name, types: [] })
       writeStatement(wire, name, values)
-      if (this.#commits) writeControl(wire, 'COMMIT')
+      if (this.#with === 'COMMIT') writeControl(wire, 'COMMIT')
       wire.sync()
     } finally {
       wire.stream.uncork?.()
