@@ -103,7 +103,7 @@ describe('nothing runs without BEGIN', () => {
         refuses = false
         throw new Error('budget exceeded')
       }
-      return await query(text, values, callback)
+      return query(text, values, callback)
     })
     await outbox.transaction((tx) => outbox.publish(tx, draft()))
     const failing = outbox.transaction(async (tx) => {
