@@ -6,15 +6,21 @@ import { draft, heard, here, open, rows, setUp, stored, worksAgain, write } from
 setUp()
 
 describe('nothing runs without BEGIN', () => {
-  const insert = (n: number) => ({
-    text: `INSERT INTO "${here.world.schema}".things VALUES ($1)`,
-    values: [n],
-  })
+  /** The first statement, and one behind it; the application goes on whatever they say. */
+  const writeTwice = async (tx: pg.PoolClient, how: string): Promise<void> => {
+    const first = async () =>
+      how === 'without values'
+        ? await tx.query(`INSERT INTO "${here.world.schema}".things VALUES (1)`)
+        : await write(tx)
+    await first().catch(() => undefined)
+    await write(tx, 2).catch(() => undefined)
+  }
 
   it('when the first statement is one that pg cannot make a query of', async () => {
     const { outbox } = await open()
     const wrong = {
-      ...insert(1),
+      text: `INSERT INTO "${here.world.schema}".things VALUES ($1)`,
+      values: [1],
       get types(): never {
         throw new Error('no types')
       },
@@ -42,12 +48,7 @@ describe('nothing runs without BEGIN', () => {
       }
       const failing = outbox.transaction(async (tx) => {
         if (how === 'after a publish') await outbox.publish(tx, draft())
-        const first = async () =>
-          how === 'without values'
-            ? await tx.query(`INSERT INTO "${here.world.schema}".things VALUES (1)`)
-            : await write(tx)
-        await first().catch(() => undefined)
-        await write(tx, 2).catch(() => undefined)
+        await writeTwice(tx, how)
         throw new Error('back')
       })
       await expect(failing).rejects.toThrow('back')
@@ -64,29 +65,30 @@ describe('nothing runs without BEGIN', () => {
     })
   }
 
+  /** Throws once it is exceeded, and then no more. */
+  const budget = {
+    isExceeded: false,
+    spend(): void {
+      if (!this.isExceeded) return
+      this.isExceeded = false
+      throw new Error('budget exceeded')
+    },
+  }
+
   it.each(['with values', 'without values', 'after a publish'])(
     'when what is around the client throws (%s)',
     async (how) => {
       const { outbox, pool } = await open()
-      let refuses = false
       around(pool, (query) => (text: never, values: never, callback: never) => {
-        if (refuses) {
-          refuses = false
-          throw new Error('budget exceeded')
-        }
+        budget.spend()
         return query(text, values, callback)
       })
       // It shows that it passes on what it is given.
       await outbox.transaction((tx) => outbox.publish(tx, draft()))
       const failing = outbox.transaction(async (tx) => {
         if (how === 'after a publish') await outbox.publish(tx, draft())
-        refuses = true
-        const first = async () =>
-          how !== 'without values'
-            ? await write(tx)
-            : await tx.query(`INSERT INTO "${here.world.schema}".things VALUES (1)`)
-        await first().catch(() => undefined)
-        await write(tx, 2).catch(() => undefined)
+        budget.isExceeded = true
+        await writeTwice(tx, how)
         throw new Error('back')
       })
       await expect(failing).rejects.toThrow('back')
@@ -97,17 +99,13 @@ describe('nothing runs without BEGIN', () => {
 
   it('when what is around the client is asynchronous and fails', async () => {
     const { outbox, pool } = await open()
-    let refuses = false
     around(pool, (query) => async (text: never, values: never, callback: never) => {
-      if (refuses) {
-        refuses = false
-        throw new Error('budget exceeded')
-      }
+      budget.spend()
       return query(text, values, callback)
     })
     await outbox.transaction((tx) => outbox.publish(tx, draft()))
     const failing = outbox.transaction(async (tx) => {
-      refuses = true
+      budget.isExceeded = true
       await Promise.allSettled([write(tx, 1), write(tx, 2)])
       throw new Error('back')
     })

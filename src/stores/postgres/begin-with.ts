@@ -4,7 +4,6 @@
  *
  * It is `pg` itself that makes the query and reads its answer, so that the application gets what it always gets.
  */
-
 import type { PostgresAnswer, PostgresConnection } from './driver.ts'
 import { isTimeout } from './errors.ts'
 import { canGroup, isCarrier, type PostgresWire, writeBegin } from './statement-group.ts'
