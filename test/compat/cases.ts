@@ -11,6 +11,10 @@ import { previousBuild, release } from './previous.ts'
 const KEYS = 20
 const CHUNK = 40
 const RETRY_MS = 1_000
+/** Nobody takes over here, however long the machine stands still. */
+const ENDURING_LEASE_MS = 300_000
+/** What a process that is killed leaves is taken over. */
+const SHORT_LEASE_MS = 2_000
 const UNFINISHED = ['pending', 'retry', 'scheduled', 'held'] as const
 
 interface Payload {
@@ -155,7 +159,7 @@ export const compatibilityCases = (title: string, open: () => Ground): unknown =
       await using ground = open()
       await (await station(ground, previousBuild())).outbox.close()
       await (await station(ground, null)).outbox.close()
-      await using crew = new Crew(ground.place, ground.name)
+      await using crew = new Crew(ground, ENDURING_LEASE_MS)
       const buildOf = (which: string): string | null => (which === 'older' ? previousBuild() : null)
       const worker = await crew.member(buildOf(serves), true)
       const writer = await crew.member(buildOf(writes), false)
@@ -178,7 +182,7 @@ export const compatibilityCases = (title: string, open: () => Ground): unknown =
       const older = previousBuild()
       await (await station(ground, older)).outbox.close()
       await (await station(ground, null)).outbox.close()
-      await using crew = new Crew(ground.place, ground.name)
+      await using crew = new Crew(ground, SHORT_LEASE_MS)
       const writers = await Promise.all([crew.member(older, true), crew.member(null, true)])
       const killed: number[] = []
       const works = (member: Member): Promise<void> =>

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Place } from '../../chaos/crew/messages.ts'
 import { TYPESCRIPT } from '../../scripts/run.ts'
+import type { Ground } from './grounds.ts'
 import type { FromMember, MemberTask, Publish } from './member.ts'
 
 /** Several processes start and take over lanes meanwhile, on a machine that may be busy. */
@@ -59,17 +60,26 @@ export class Crew {
   readonly #folder = mkdtempSync(join(tmpdir(), 'posthaste-compat-'))
   readonly #place: Place
   readonly #name: string
+  readonly #laneLeaseMs: number
   readonly #members: Member[] = []
   readonly ledger = join(this.#folder, 'ledger')
 
-  constructor(place: Place, name: string) {
+  constructor({ place, name }: Ground, laneLeaseMs: number) {
     this.#place = place
     this.#name = name
+    this.#laneLeaseMs = laneLeaseMs
     writeFileSync(this.ledger, '')
   }
 
   async member(build: string | null, serves: boolean): Promise<Member> {
-    const member = new Member({ place: this.#place, name: this.#name, build, ledger: this.ledger, serves })
+    const member = new Member({
+      place: this.#place,
+      name: this.#name,
+      build,
+      ledger: this.ledger,
+      serves,
+      laneLeaseMs: this.#laneLeaseMs,
+    })
     this.#members.push(member)
     return await member.told('ready')
   }

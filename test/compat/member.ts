@@ -16,6 +16,7 @@ export interface MemberTask {
   readonly build: string | null
   readonly ledger: string
   readonly serves: boolean
+  readonly laneLeaseMs: number
 }
 
 /** Publish these numbers one after another, in transactions of their own. */
@@ -58,7 +59,7 @@ const outbox = createOutbox({
   ...(task.serves ? {} : { serve: [] }),
   // As a deployment does it whose migrations are a step of their own.
   migrate: false,
-  laneLeaseMs: 2_000,
+  laneLeaseMs: task.laneLeaseMs,
   pollIntervalMs: 50,
   pollIdleMaxMs: 200,
   logger: {

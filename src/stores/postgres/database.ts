@@ -16,7 +16,7 @@ import {
   type PostgresResult,
   RAW_TYPES,
 } from './driver.ts'
-import { isBroken, isConflict, isLostStatement, storeErrorOf } from './errors.ts'
+import { isBroken, isConflict, isLostStatement, isPoolBusy, storeErrorOf } from './errors.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
 import { openPools, type Pools } from './pools.ts'
 import { scriptOf } from './script.ts'
@@ -244,11 +244,24 @@ export class PostgresDatabase {
     }
   }
 
+  /**
+   * The pool's time runs out while the process itself stands still, although the answers that would free a connection
+   * have come: so it is asked once more.
+   */
+  async #connection({ forStore }: Pools): Promise<PostgresConnection> {
+    try {
+      return await forStore.connect()
+    } catch (error) {
+      if (!isPoolBusy(error)) throw error
+      return await forStore.connect()
+    }
+  }
+
   async #withConnection<T>(
     state: OpenState,
     work: (connection: PostgresConnection) => Promise<T>,
   ): Promise<T> {
-    const connection = await state.pools.forStore.connect()
+    const connection = await this.#connection(state.pools)
     // A connection that breaks while we have it says so here as well; without a listener the process would end.
     connection.on('error', state.onError)
     let broken = false

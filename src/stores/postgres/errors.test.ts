@@ -59,6 +59,12 @@ describe('errors of PostgreSQL', () => {
     expect(translated(new Error(text)).transient).toBe(true)
   })
 
+  it('a pool whose connections are all in use is no server that is out of reach', () => {
+    const { message } = translated(new Error('timeout exceeded when trying to connect'))
+    expect(message).toContain('in use')
+    expect(message).not.toContain('reached')
+  })
+
   it('keeps the detail, which may quote rows, out of the message', () => {
     const error = translated(
       server('23505', { detail: 'Key (id)=(s3cr3t) already exists.', constraint: 'pk' }),

@@ -62,6 +62,10 @@ export const isBroken = (error: unknown): boolean => {
   return state.startsWith('08') || state.startsWith('57P') || state === '25006'
 }
 
+/** All connections of a pool were busy for as long as it waits. */
+export const isPoolBusy = (error: unknown): boolean =>
+  error instanceof Error && error.message === 'timeout exceeded when trying to connect'
+
 /** By the application's `query_timeout`. */
 export const isTimeout = (error: unknown): boolean =>
   error instanceof Error && sqlState(error) === null && error.message === 'Query read timeout'
@@ -95,6 +99,9 @@ const READ_ONLY: Translation = {
   transient: true,
   text: 'is read-only: a standby, or a server that was demoted. Point the store at the primary.',
 }
+
+const POOL_BUSY =
+  'was not asked: all connections of the pool were in use for as long as it waits. End transactions sooner, or make it larger.'
 
 const WRONG_PASSWORD = unavailable('refused the user name or password. Check the connection string.', false)
 
@@ -148,6 +155,11 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
       ...(typeof constraint === 'string' ? { constraint } : {}),
     })
   }
+  if (isPoolBusy(error))
+    return new StoreError(ERROR_CODES.storeUnavailable, `${place} ${POOL_BUSY}`, {
+      cause: error,
+      transient: true,
+    })
   const socket = socketCode(error)
   if (socket === null && !isDriverText(error)) return error
   return unreachable(error, place, socket)
