@@ -53,6 +53,29 @@ describe('BEGIN', () => {
     expect(await stored()).toBe(2)
   })
 
+  it('lets the event behind it be prepared, and an event that could not be is prepared anew', async () => {
+    const { outbox, pool, trips } = await open()
+    let n = 0
+    const publishFirst = (): Promise<unknown> =>
+      outbox.transaction(async (tx) => {
+        await outbox.publish(tx, draft())
+        n += 1
+        await write(tx, n)
+      })
+    await publishFirst()
+    // Nothing is prepared on the next one.
+    ;(await pool.connect()).release(true)
+    const rename = (from: string, to: string): Promise<unknown> =>
+      here.world.hand.query(`ALTER TABLE "${here.world.schema}".${from} RENAME TO ${to}`)
+    await rename('events', 'hidden')
+    await expect(publishFirst()).rejects.toMatchObject({ code: 'POSTHASTE_SCHEMA_BEHIND' })
+    await rename('hidden', 'events')
+    // BEGIN with the event, the data, COMMIT.
+    expect(await trips.during(publishFirst)).toBe(3)
+    expect(await trips.during(publishFirst)).toBe(3)
+    expect([await rows(), await stored()]).toEqual([3, 3])
+  })
+
   it('is not sent for nothing', async () => {
     const { outbox, trips } = await open()
     expect(await trips.during(() => outbox.transaction(async () => undefined))).toBe(0)

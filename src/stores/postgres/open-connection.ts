@@ -20,7 +20,7 @@ import {
   RAW_TYPES,
 } from './driver.ts'
 import { isBroken, isRefused, isTimeout, isUnsent, storeErrorOf } from './errors.ts'
-import { canGroup, isCarrier, needsPreparing, type PostgresWire, StatementGroup } from './statement-group.ts'
+import { canGroup, isCarrier, type PostgresWire, StatementGroup } from './statement-group.ts'
 
 /** What transactions need of a database; a client has it without a store. */
 export type TransactionHome = Pick<
@@ -231,11 +231,10 @@ export class OpenConnection {
     try {
       this.#database.options.onStatement?.('BEGIN')
       if (deferred === null) return this.#answeredBegin(this.#beginAlone(query))
-      const statement = this.#queryOf(deferred)
-      if (!isCarrier(this.connection) || needsPreparing(this.connection, statement))
+      if (!isCarrier(this.connection))
         return Promise.all([this.#answeredBegin(this.#beginAlone(query)), this.#send(deferred)])
       this.#database.options.onStatement?.(deferred.sql)
-      const group = new StatementGroup(statement, 'BEGIN')
+      const group = new StatementGroup(this.#queryOf(deferred), 'BEGIN')
       const refused = (error: unknown): unknown =>
         group.hasRun ? this.#failed(error) : this.#notBegun(error)
       return this.#answeredBegin(group.send(this.connection, refused))

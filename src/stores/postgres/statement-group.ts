@@ -43,13 +43,6 @@ const notPassedOn = (): Error =>
     'What is around query() of this client made a query of its own instead of passing on the one it got',
   )
 
-/** BEGIN in front of it would not do: `pg` takes a name for prepared as soon as anything is. */
-export const needsPreparing = (
-  connection: PostgresConnection,
-  { name }: { readonly name?: string },
-): boolean =>
-  name !== undefined && (connection.connection as PostgresWire).parsedStatements[name] === undefined
-
 const writeStatement = (wire: PostgresWire, name: string, values: PostgresQuery['values']): void => {
   wire.bind({ portal: '', statement: name, values })
   wire.execute({ portal: '', rows: 0 })
@@ -65,7 +58,7 @@ export const writeBegin = (wire: PostgresWire): void => writeControl(wire, 'BEGI
 export class StatementGroup {
   /** By these `pg` knows what is prepared under the name, and tracing libraries what is sent. */
   readonly text: string
-  readonly name: string | undefined
+  readonly #name: string | undefined
   readonly values: PostgresQuery['values']
   readonly #with: 'BEGIN' | 'COMMIT'
   #isCalling = false
@@ -75,12 +68,16 @@ export class StatementGroup {
   /** Where `pg` looks for it: a timeout of the application's is put around it. */
   callback: (error: Error | null) => void = () => undefined
 
-  /** With BEGIN only what needs no preparing. */
   constructor({ text, name, values }: PostgresQuery, other: 'BEGIN' | 'COMMIT') {
     this.#with = other
     this.text = text
-    this.name = name
+    this.#name = name
     this.values = values
+  }
+
+  /** `pg` takes a name for prepared as soon as anything is: that must not be BEGIN, which goes without a name. */
+  get name(): string | undefined {
+    return this.#with === 'BEGIN' && !this.hasRun ? undefined : this.#name
   }
 
   /** False: an error was the first one's, and the second has not run. */
@@ -122,7 +119,8 @@ export class StatementGroup {
   }
 
   submit(wire: PostgresWire): null {
-    const { text, name = '', values } = this
+    const { text, values } = this
+    const name = this.#name ?? ''
     this.#isSent = this.#isCalling
     // In one packet, as `pg` itself does it.
     wire.stream.cork?.()
