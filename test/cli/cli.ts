@@ -114,7 +114,8 @@ export const folderAt = (
     },
     async run(args, { env = {}, input = '' } = {}) {
       const running = start([program, ...args], env)
-      running.child.stdin?.end(input)
+      // It may end without having asked for it.
+      running.child.stdin?.on('error', () => undefined).end(input)
       return await running.ended
     },
     node: (name, ...args) => start([name, ...args]).ended,

@@ -79,6 +79,34 @@ const FATAL = (() => {
   return Buffer.concat([head, fields])
 })()
 
+describe('a transaction of the store itself', () => {
+  it('[38] that is cut off before its COMMIT is begun anew', async () => {
+    await using proxy = await startProxy(world.url)
+    await using fresh = new PostgresWorld(world.url)
+    const outbox = fresh.outbox({ url: proxy.url })
+    const cut = proxy.cutAt('CREATE TABLE', 'before')
+    const { current, latest } = await outbox.schema.migrate()
+    await cut
+    expect(current).toBe(latest)
+    expect(fresh.statements.filter((sql) => sql === 'COMMIT')).toHaveLength(1)
+    await outbox.close()
+  })
+
+  it('[38] that is cut off at its COMMIT is not: nobody knows whether that happened', async () => {
+    await using proxy = await startProxy(world.url)
+    await using fresh = new PostgresWorld(world.url)
+    const outbox = fresh.outbox({ url: proxy.url })
+    // Not the one of READ COMMITTED.
+    const cut = proxy.cutAt('COMMIT\0', 'after')
+    await expect(outbox.schema.migrate()).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+    await cut
+    expect(fresh.statements.filter((sql) => sql === 'COMMIT')).toHaveLength(1)
+    const { current, latest } = await outbox.schema.status()
+    expect(current).toBe(latest)
+    await outbox.close()
+  })
+})
+
 it('[38] a connection that ends in the same breath in which it is made does not end the process', async () => {
   let strikes = 0
   const ready = Buffer.from('Z\0\0\0\x05I')

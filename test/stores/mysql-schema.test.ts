@@ -195,7 +195,7 @@ describe.each(SERVERS)('%s: the schema', (server) => {
   })
 
   it('lets nobody wait for long behind a transaction that has a table, and says what to do', async () => {
-    const store = await open(server, { prefix: world.harness.prefix, queryTimeoutMs: 10_000 })
+    const store = await open(server, { prefix: world.harness.prefix, queryTimeoutMs: 60_000 })
     const { schema, lanes } = store
     const { latest } = await schema.status()
     const me = await world.t.worker()

@@ -16,7 +16,7 @@ import {
   type PostgresResult,
   RAW_TYPES,
 } from './driver.ts'
-import { isBroken, isConflict, isLostStatement, isPoolBusy, storeErrorOf } from './errors.ts'
+import { isBroken, isConflict, isCutOff, isLostStatement, isPoolBusy, storeErrorOf } from './errors.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
 import { openPools, type Pools } from './pools.ts'
 import { scriptOf } from './script.ts'
@@ -30,7 +30,7 @@ export interface Session {
   rows(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>
 }
 
-/** Deadlocks, serialisation failures and lock timeouts are tried so often before the caller hears of them. */
+/** What failed because of others, or was cut off, is tried so often before the caller hears of it. */
 const MAX_TRIES = 6
 const FIRST_PAUSE_MS = 5
 const OLDEST_SERVER = 130_000
@@ -199,9 +199,13 @@ export class PostgresDatabase {
     return this.#script('REPEATABLE READ, READ ONLY', statements)
   }
 
-  /** All of `work` or nothing. It may run again after a conflict, and is rolled back before that. */
+  /** All of `work` or nothing. It may run again after a conflict or on another connection; what it did is undone then. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    let isCommitting = false
+    // Of one that was cut off at COMMIT nobody knows whether it happened.
+    const mayGoOn = (error: unknown): boolean => isConflict(error) || (!isCommitting && isCutOff(error))
     return this.#retrying(async (connection, state) => {
+      isCommitting = false
       const session: Session = {
         rows: async (sql, params = []) =>
           (await this.#send(state, connection, sql, { values: params }))[0] ?? [],
@@ -210,6 +214,7 @@ export class PostgresDatabase {
       try {
         await session.rows(NOT_FOR_EVER)
         const result = await work(session)
+        isCommitting = true
         await session.rows('COMMIT')
         return result
       } catch (error) {
@@ -217,7 +222,7 @@ export class PostgresDatabase {
         if (!isBroken(error)) await session.rows('ROLLBACK')
         throw error
       }
-    })
+    }, mayGoOn)
   }
 
   pause(ms: number): Promise<void> {
@@ -231,13 +236,16 @@ export class PostgresDatabase {
     return answers
   }
 
-  async #retrying<T>(work: (connection: PostgresConnection, state: OpenState) => Promise<T>): Promise<T> {
+  async #retrying<T>(
+    work: (connection: PostgresConnection, state: OpenState) => Promise<T>,
+    mayGoOn = isConflict,
+  ): Promise<T> {
     const state = this.#opened()
     for (let tries = 1; ; tries++) {
       try {
         return await this.#withConnection(state, (connection) => work(connection, state))
       } catch (error) {
-        const goesOn = this.losesStatements(error) || isConflict(error)
+        const goesOn = this.losesStatements(error) || mayGoOn(error)
         if (!goesOn || tries >= MAX_TRIES) throw storeErrorOf(error, this.place)
         await this.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + state.context.runtime.random()))
       }

@@ -62,6 +62,15 @@ export const isBroken = (error: unknown): boolean => {
   return state.startsWith('08') || state.startsWith('57P') || state === '25006'
 }
 
+/** The connection ended under a statement, or because none came for a while; another one may be well. */
+export const isCutOff = (error: unknown): boolean => {
+  const state = sqlState(error)
+  if (state !== null) return state === '57P05'
+  const socket = socketCode(error)
+  if (socket !== null) return socket === 'ECONNRESET' || socket === 'EPIPE'
+  return error instanceof Error && error.message === 'Connection terminated unexpectedly'
+}
+
 /** All connections of a pool were busy for as long as it waits. */
 export const isPoolBusy = (error: unknown): boolean =>
   error instanceof Error && error.message === 'timeout exceeded when trying to connect'
