@@ -1,6 +1,7 @@
 /** Connections that end, or fall silent. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { newPostgresUrl } from '../stores/servers.ts'
+import { testContext } from '../stores/sqlite-files.ts'
 import { PostgresWorld, publishTick, tick } from './postgres-world.ts'
 import { startProxy } from './proxy.ts'
 import { codesOf, judge, OUTAGE_CODES, startTraffic, WELL } from './traffic.ts'
@@ -80,7 +81,7 @@ const FATAL = (() => {
 })()
 
 describe('a transaction of the store itself', () => {
-  it('[38] that is cut off before its COMMIT is begun anew', async () => {
+  it('[41] that is cut off before its COMMIT is begun anew', async () => {
     await using proxy = await startProxy(world.url)
     await using fresh = new PostgresWorld(world.url)
     const outbox = fresh.outbox({ url: proxy.url })
@@ -92,7 +93,24 @@ describe('a transaction of the store itself', () => {
     await outbox.close()
   })
 
-  it('[38] that is cut off at its COMMIT is not: nobody knows whether that happened', async () => {
+  it('[41] that is cut off while the store is closed fails with what cut it off', async () => {
+    await using proxy = await startProxy(world.url)
+    await using fresh = new PostgresWorld(world.url)
+    let closed: Promise<void> | null = null
+    const store = fresh.store({
+      connectionString: proxy.url,
+      onStatement: (sql) => {
+        if (!sql.includes('CREATE TABLE')) return
+        closed ??= store.close()
+        proxy.cut()
+      },
+    })
+    await store.open(testContext())
+    await expect(store.schema.migrate()).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+    await closed
+  })
+
+  it('[41] that is cut off at its COMMIT is not: nobody knows whether that happened', async () => {
     await using proxy = await startProxy(world.url)
     await using fresh = new PostgresWorld(world.url)
     const outbox = fresh.outbox({ url: proxy.url })

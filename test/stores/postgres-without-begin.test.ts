@@ -65,6 +65,23 @@ describe('nothing runs without BEGIN', () => {
     })
   }
 
+  it('when what is around query() makes another query of each that has no name', async () => {
+    const { outbox, pool } = await open()
+    // As those do that add a comment, which what is prepared must not have.
+    around(pool, (query) => (config: Partial<pg.QueryConfig>, values: unknown, callback: unknown) => {
+      const said = config.text === undefined || config.name !== undefined ? config : { ...config }
+      return Reflect.apply(query, null, [said, values, callback])
+    })
+    await outbox.transaction((tx) => outbox.publish(tx, draft()))
+    const failing = outbox.transaction(async (tx) => {
+      await outbox.publish(tx, draft())
+      await write(tx)
+      throw new Error('back')
+    })
+    await expect(failing).rejects.toThrow('back')
+    expect([await rows(), await stored()]).toEqual([0, 1])
+  })
+
   /** Throws once it is exceeded, and then no more. */
   const budget = {
     isExceeded: false,

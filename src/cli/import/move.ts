@@ -213,7 +213,12 @@ class Mover {
       this.#judgeTypes(good)
       if (good.length === 0) return { stored: 0, known: 0, bad }
       const drafts = good.flatMap(({ draft }) => (there.has(draft.id ?? '') ? [] : [draft]))
-      const stored = await countStored(() => publisher.publishMany(tx, drafts)).catch((error: unknown) => {
+      const publish = async (): Promise<void> => {
+        await publisher.publishMany(tx, drafts)
+        // An event may wait for the next statement, and what the other table refuses is something else.
+        await sql.run('SELECT 1', [])
+      }
+      const stored = await countStored(publish).catch((error: unknown) => {
         throw (error as { readonly code?: unknown }).code === ERROR_CODES.conflict
           ? this.#alreadyThere()
           : error

@@ -16,9 +16,9 @@ import {
   type PostgresResult,
   RAW_TYPES,
 } from './driver.ts'
-import { isBroken, isConflict, isCutOff, isLostStatement, isPoolBusy, storeErrorOf } from './errors.ts'
+import { isBroken, isConflict, isCutOff, isLostStatement, isUnsent, storeErrorOf } from './errors.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
-import { openPools, type Pools } from './pools.ts'
+import { connectionOf, openPools, type Pools } from './pools.ts'
 import { scriptOf } from './script.ts'
 import { Watchdog } from './watchdog.ts'
 
@@ -199,11 +199,12 @@ export class PostgresDatabase {
     return this.#script('REPEATABLE READ, READ ONLY', statements)
   }
 
-  /** All of `work` or nothing. It may run again after a conflict or on another connection; what it did is undone then. */
+  /** All of `work` or nothing. It may run again after a conflict or on another connection; what it did is never committed then. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
     let isCommitting = false
-    // Of one that was cut off at COMMIT nobody knows whether it happened.
-    const mayGoOn = (error: unknown): boolean => isConflict(error) || (!isCommitting && isCutOff(error))
+    // Of one that was cut off at COMMIT nobody knows whether it happened, unless it was not sent.
+    const mayGoOn = (error: unknown): boolean =>
+      isConflict(error) || isUnsent(error) || (!isCommitting && isCutOff(error))
     return this.#retrying(async (connection, state) => {
       isCommitting = false
       const session: Session = {
@@ -246,22 +247,10 @@ export class PostgresDatabase {
         return await this.#withConnection(state, (connection) => work(connection, state))
       } catch (error) {
         const goesOn = this.losesStatements(error) || mayGoOn(error)
-        if (!goesOn || tries >= MAX_TRIES) throw storeErrorOf(error, this.place)
+        const isOver = tries >= MAX_TRIES || this.#state !== state
+        if (!goesOn || isOver) throw storeErrorOf(error, this.place)
         await this.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + state.context.runtime.random()))
       }
-    }
-  }
-
-  /**
-   * The pool's time runs out while the process itself stands still, although the answers that would free a connection
-   * have come: so it is asked once more.
-   */
-  async #connection({ forStore }: Pools): Promise<PostgresConnection> {
-    try {
-      return await forStore.connect()
-    } catch (error) {
-      if (!isPoolBusy(error)) throw error
-      return await forStore.connect()
     }
   }
 
@@ -269,7 +258,7 @@ export class PostgresDatabase {
     state: OpenState,
     work: (connection: PostgresConnection) => Promise<T>,
   ): Promise<T> {
-    const connection = await this.#connection(state.pools)
+    const connection = await connectionOf(state.pools.forStore)
     // A connection that breaks while we have it says so here as well; without a listener the process would end.
     connection.on('error', state.onError)
     let broken = false

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { isBroken, isConflict, sqlState, storeErrorOf } from './errors.ts'
+import { isBroken, isConflict, isCutOff, sqlState, storeErrorOf } from './errors.ts'
 
 const server = (code: string, extra: object = {}): Error =>
   Object.assign(new Error(`server says ${code}`), { code, severity: 'ERROR', ...extra })
@@ -59,7 +59,7 @@ describe('errors of PostgreSQL', () => {
     expect(translated(new Error(text)).transient).toBe(true)
   })
 
-  it('a pool whose connections are all in use is no server that is out of reach', () => {
+  it('of a pool that gave no connection it is not said that the server is out of reach', () => {
     const { message } = translated(new Error('timeout exceeded when trying to connect'))
     expect(message).toContain('in use')
     expect(message).not.toContain('reached')
@@ -79,6 +79,18 @@ describe('errors of PostgreSQL', () => {
     const ours = new StoreError(ERROR_CODES.closed, 'closed')
     expect(storeErrorOf(ours, 'x')).toBe(ours)
     expect(sqlState(Object.assign(new Error('x'), { code: 'ABCDE' }))).toBeNull()
+  })
+
+  it('knows connections that were cut off, and leaves those to whoever ended or never made them', () => {
+    const cutOff = [
+      server('57P05'),
+      socket('ECONNRESET'),
+      new Error('Connection terminated unexpectedly'),
+      new Error('Client has encountered a connection error and is not queryable'),
+    ]
+    expect(cutOff.filter((error) => !isCutOff(error))).toEqual([])
+    const others = [server('57P01'), server('23505'), socket('ECONNREFUSED'), new Error('Query read timeout')]
+    expect(others.filter(isCutOff)).toEqual([])
   })
 
   it('knows conflicts, and connections that are of no use any more', () => {

@@ -52,6 +52,10 @@ export const isLostStatement = (error: unknown): boolean => {
 const DRIVER_TEXTS =
   /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end|PGlite is clos)/
 
+/** Of a pool whose places are all taken, also by connections that are only being made. */
+const NONE_IN_TIME = 'timeout exceeded when trying to connect'
+const NONE_MADE = 'Connection terminated due to connection timeout'
+
 const isDriverText = (error: unknown): boolean =>
   error instanceof Error && sqlState(error) === null && DRIVER_TEXTS.test(error.message)
 
@@ -62,18 +66,9 @@ export const isBroken = (error: unknown): boolean => {
   return state.startsWith('08') || state.startsWith('57P') || state === '25006'
 }
 
-/** The connection ended under a statement, or because none came for a while; another one may be well. */
-export const isCutOff = (error: unknown): boolean => {
-  const state = sqlState(error)
-  if (state !== null) return state === '57P05'
-  const socket = socketCode(error)
-  if (socket !== null) return socket === 'ECONNRESET' || socket === 'EPIPE'
-  return error instanceof Error && error.message === 'Connection terminated unexpectedly'
-}
-
-/** All connections of a pool were busy for as long as it waits. */
-export const isPoolBusy = (error: unknown): boolean =>
-  error instanceof Error && error.message === 'timeout exceeded when trying to connect'
+/** A connection was not to be had in time, because others have them all or because none could be made. */
+export const isOutOfTime = (error: unknown): boolean =>
+  error instanceof Error && (error.message === NONE_IN_TIME || error.message === NONE_MADE)
 
 /** By the application's `query_timeout`. */
 export const isTimeout = (error: unknown): boolean =>
@@ -82,6 +77,18 @@ export const isTimeout = (error: unknown): boolean =>
 /** The driver did not send it, because the connection had ended before. */
 export const isUnsent = (error: unknown): boolean =>
   error instanceof Error && sqlState(error) === null && error.message.endsWith('is not queryable')
+
+/**
+ * The connection ended under a statement, or between two; another one may be well. Not what an administrator ends, who
+ * would have to do it again.
+ */
+export const isCutOff = (error: unknown): boolean => {
+  const state = sqlState(error)
+  if (state !== null) return state === '57P05'
+  const socket = socketCode(error)
+  if (socket !== null) return socket === 'ECONNRESET' || socket === 'EPIPE'
+  return isUnsent(error) || (error instanceof Error && error.message === 'Connection terminated unexpectedly')
+}
 
 /** The server said no, and nobody in between: what was sent behind the refused statement has not happened either. */
 export const isRefused = (error: unknown): boolean => {
@@ -109,8 +116,8 @@ const READ_ONLY: Translation = {
   text: 'is read-only: a standby, or a server that was demoted. Point the store at the primary.',
 }
 
-const POOL_BUSY =
-  'was not asked: all connections of the pool were in use for as long as it waits. End transactions sooner, or make it larger.'
+const NO_CONNECTION =
+  'gave no connection in time: all of the pool were in use, or could not be made. Check that the server answers; if it does, end transactions sooner or make the pool larger.'
 
 const WRONG_PASSWORD = unavailable('refused the user name or password. Check the connection string.', false)
 
@@ -164,8 +171,8 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
       ...(typeof constraint === 'string' ? { constraint } : {}),
     })
   }
-  if (isPoolBusy(error))
-    return new StoreError(ERROR_CODES.storeUnavailable, `${place} ${POOL_BUSY}`, {
+  if ((error as Partial<Error> | null)?.message === NONE_IN_TIME)
+    return new StoreError(ERROR_CODES.storeUnavailable, `${place} ${NO_CONNECTION}`, {
       cause: error,
       transient: true,
     })

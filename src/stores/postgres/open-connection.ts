@@ -20,6 +20,7 @@ import {
   RAW_TYPES,
 } from './driver.ts'
 import { isBroken, isRefused, isTimeout, isUnsent, storeErrorOf } from './errors.ts'
+import { connectionOf } from './pools.ts'
 import { canGroup, isCarrier, type PostgresWire, StatementGroup } from './statement-group.ts'
 
 /** What transactions need of a database; a client has it without a store. */
@@ -66,7 +67,7 @@ export class OpenConnection {
 
   static async of(database: TransactionHome): Promise<OpenConnection> {
     try {
-      return new OpenConnection(await database.transactionPool.connect(), database)
+      return new OpenConnection(await connectionOf(database.transactionPool), database)
     } catch (error) {
       throw storeErrorOf(error, database.place)
     }

@@ -3,6 +3,7 @@
  * from renewing its leases and writing what was delivered: it would lose its lanes while it waits.
  */
 import { loadDriver, type PostgresConnection, type PostgresPool } from './driver.ts'
+import { isOutOfTime } from './errors.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
 
 type Pool = PostgresPool<PostgresConnection>
@@ -21,6 +22,9 @@ const OWN_CONNECTIONS = 4
 /** A place that takes the connection and says nothing is given up after this. */
 const CONNECT_TIMEOUT_MS = 10_000
 
+/** No timer of a process that goes on is so late, but for a very busy one. */
+const LATE_MS = 100
+
 interface PoolSettings {
   readonly connectionTimeoutMillis?: number
   readonly keepAlive?: boolean
@@ -34,6 +38,22 @@ interface KnownPool extends Pool {
 
 export const connectTimeoutMs = ({ queryTimeoutMs }: ResolvedPostgresOptions): number =>
   Math.min(CONNECT_TIMEOUT_MS, queryTimeoutMs)
+
+/**
+ * A pool's time runs out while the process stands still, although what it waits for has come. Its timer is late then,
+ * and it is asked once more.
+ */
+export const connectionOf = async (pool: Pool): Promise<PostgresConnection> => {
+  const { options } = pool as KnownPool
+  const since = performance.now()
+  try {
+    return await pool.connect()
+  } catch (error) {
+    const lateMs = performance.now() - since - (options?.connectionTimeoutMillis ?? 0)
+    if (!isOutOfTime(error) || lateMs < LATE_MS) throw error
+    return await pool.connect()
+  }
+}
 
 /** The settings of a pool for one more connection, which does not wait for ever where the application's would. */
 export const settingsLike = (options: PoolSettings, timeoutMs: number): object =>

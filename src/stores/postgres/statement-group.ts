@@ -56,12 +56,14 @@ const writeControl = (wire: PostgresWire, text: 'BEGIN' | 'COMMIT'): void => {
 export const writeBegin = (wire: PostgresWire): void => writeControl(wire, 'BEGIN')
 
 export class StatementGroup {
-  /** By these `pg` knows what is prepared under the name, and tracing libraries what is sent. */
+  /** By this and `name` the driver knows what is prepared, and tracing libraries what is sent. */
   readonly text: string
-  readonly #name: string | undefined
   readonly values: PostgresQuery['values']
+  readonly #name: string | undefined
   readonly #with: 'BEGIN' | 'COMMIT'
   #isCalling = false
+  /** Sent, and BEGIN not answered. */
+  #isBeginning = false
   #isSent = false
   /** What was answered so far. */
   readonly #commands: string[] = []
@@ -75,9 +77,12 @@ export class StatementGroup {
     this.values = values
   }
 
-  /** `pg` takes a name for prepared as soon as anything is: that must not be BEGIN, which goes without a name. */
+  /**
+   * The driver takes it for prepared as soon as anything is, and BEGIN is prepared first. Before that it is there to be
+   * seen: who leaves queries with a name alone must leave this one alone.
+   */
   get name(): string | undefined {
-    return this.#with === 'BEGIN' && !this.hasRun ? undefined : this.#name
+    return this.#isBeginning ? undefined : this.#name
   }
 
   /** False: an error was the first one's, and the second has not run. */
@@ -122,6 +127,7 @@ export class StatementGroup {
     const { text, values } = this
     const name = this.#name ?? ''
     this.#isSent = this.#isCalling
+    this.#isBeginning = this.#with === 'BEGIN'
     // In one packet, as `pg` itself does it.
     wire.stream.cork?.()
     try {
@@ -138,6 +144,7 @@ export class StatementGroup {
 
   handleCommandComplete(message: { readonly text: string }): void {
     this.#commands.push(message.text)
+    this.#isBeginning = false
   }
 
   handleError(error: Error): void {
