@@ -79,7 +79,8 @@ export const storeAt = async (
 const blame = (error: unknown, what: string): unknown => {
   const { option } = (error as Partial<InvalidOptionError>).detail ?? {}
   if (option !== 'connectionString' && option !== 'file') return error
-  return new ConfigError((error as Error).message.replace(String(option), what), { key: 'url', cause: error })
+  // Not as its cause too, which would say it all once more.
+  return new ConfigError((error as Error).message.replace(String(option), what), { key: 'url' })
 }
 
 export const outboxAt = async (url: string, place: StorePlace, what = ADDRESS): Promise<Outbox<unknown>> => {

@@ -5,6 +5,7 @@ import {
   checkEither,
   checkLayout,
   checkOnStatement,
+  checkParses,
   checkPeriod,
   checkQueryTimeout,
   checkWhole,
@@ -69,18 +70,11 @@ const NAMES: ReadonlySet<string> = new Set<keyof MysqlPoolOptions<object> | keyo
   'onStatement',
 ])
 
-/** The value is not repeated in the message: it may hold a password. */
 const checkUrl = (value: unknown): string => {
   const option = 'connectionString'
   if (typeof value !== 'string' || !/^(mysql|mariadb):\/\/./.test(value))
-    return refuse(option, typeof value, 'must begin with mysql:// or mariadb://')
-  const url = value.replace(/^mariadb:/, 'mysql:')
-  if (URL.canParse(url)) return url
-  return refuse(
-    option,
-    typeof value,
-    'cannot be parsed: check the port, and encode special characters of the password',
-  )
+    return refuse(option, typeof value, 'must begin with mysql:// or mariadb://, and say where')
+  return checkParses(option, value.replace(/^mariadb:/, 'mysql:'))
 }
 
 const checkPool = (value: unknown): ResolvedMysqlOptions['source'] => {

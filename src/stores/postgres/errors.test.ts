@@ -59,6 +59,19 @@ describe('errors of PostgreSQL', () => {
     expect(translated(new Error(text)).transient).toBe(true)
   })
 
+  it.each([
+    ['SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string', null, /wants a password/],
+    ['SASL: Only mechanism(s) SCRAM-SHA-256 are supported', null, /log in.*mechanism/],
+    ['The server does not support SSL connections', null, /no encrypted connections/],
+    ['self-signed certificate', 'DEPTH_ZERO_SELF_SIGNED_CERT', /not trusted.*self-signed/],
+    ['unable to verify the first certificate', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', /not trusted/],
+    ["Hostname/IP does not match certificate's altnames", 'ERR_TLS_CERT_ALTNAME_INVALID', /not trusted/],
+  ])('"%s" says what to do, and that waiting does not help', (text, code, said) => {
+    const error = translated(Object.assign(new Error(text), code === null ? {} : { code }))
+    expect(error).toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: false })
+    expect(error.message).toMatch(said)
+  })
+
   it('of a pool that gave no connection it is not said that the server is out of reach', () => {
     const { message } = translated(new Error('timeout exceeded when trying to connect'))
     expect(message).toContain('in use')

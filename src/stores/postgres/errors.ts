@@ -116,8 +116,45 @@ const READ_ONLY: Translation = {
   text: 'is read-only: a standby, or a server that was demoted. Point the store at the primary.',
 }
 
-const NO_CONNECTION =
-  'gave no connection in time: all of the pool were in use, or could not be made. Check that the server answers; if it does, end transactions sooner or make the pool larger.'
+/** What the driver says before the server has let us in, by its text. */
+const NOT_LET_IN: readonly (readonly [text: RegExp, Translation])[] = [
+  [
+    /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password/,
+    unavailable('wants a password, and none was given. Put it into the connection string.', false),
+  ],
+  [/^SASL: /, { ...unavailable('and the driver do not agree on how to log in.', false), quotes: true }],
+  [
+    /^The server does not support SSL/,
+    unavailable('takes no encrypted connections, and sslmode or ssl asks for one.', false),
+  ],
+  [
+    /^There was an error establishing an SSL connection/,
+    unavailable('could not agree on an encrypted connection. Check sslmode, or ssl.', false),
+  ],
+]
+
+/** Node has many: expired, signed by itself, for another host, by an authority that is not known. */
+const CERTIFICATE = /CERT|UNABLE_TO_VERIFY|^ERR_(TLS|SSL)_/
+
+const UNTRUSTED: Translation = {
+  ...unavailable(
+    'has a certificate that is not trusted. Name its authority by sslrootcert or ssl.ca, and the server as the certificate does.',
+    false,
+  ),
+  quotes: true,
+}
+
+const notLetIn = (error: unknown): Translation | undefined => {
+  if (!(error instanceof Error)) return undefined
+  const { code } = error as DriverError
+  if (typeof code === 'string') return CERTIFICATE.test(code) ? UNTRUSTED : undefined
+  return NOT_LET_IN.find(([text]) => text.test(error.message))?.[1]
+}
+
+const NO_CONNECTION = unavailable(
+  'gave no connection in time: all of the pool were in use, or could not be made. Check that the server answers; if it does, end transactions sooner or make the pool larger.',
+  true,
+)
 
 const WRONG_PASSWORD = unavailable('refused the user name or password. Check the connection string.', false)
 
@@ -171,10 +208,11 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
       ...(typeof constraint === 'string' ? { constraint } : {}),
     })
   }
-  if ((error as Partial<Error> | null)?.message === NONE_IN_TIME)
-    return new StoreError(ERROR_CODES.storeUnavailable, `${place} ${NO_CONNECTION}`, {
+  const known = (error as Partial<Error> | null)?.message === NONE_IN_TIME ? NO_CONNECTION : notLetIn(error)
+  if (known !== undefined)
+    return new StoreError(known.code, `${place} ${sentenceOf(known, error)}`, {
       cause: error,
-      transient: true,
+      transient: known.transient,
     })
   const socket = socketCode(error)
   if (socket === null && !isDriverText(error)) return error

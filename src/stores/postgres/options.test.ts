@@ -31,6 +31,23 @@ describe('options of the PostgreSQL store', () => {
     expect(() => resolve({ connectionString: undefined, pool: client })).toThrow(/one of its Clients/)
   })
 
+  it.each([
+    'postgres://u:ab@secret/x@localhost:5432/shop',
+    'postgres://u:p@secret#x@localhost/shop',
+    'postgres://u:p@secret?x@localhost/shop',
+    'postgres://u:p@/secret@localhost/shop',
+  ])('refuse %s, of which a driver would take the password for the server', (connectionString) => {
+    expect(() => resolve({ connectionString })).toThrow(/encode special characters of the password/)
+  })
+
+  it.each([
+    'postgres://u@/shop?host=/run/postgresql',
+    'postgres://ada%40corp:a@b@localhost/shop',
+    'postgres://localhost/shop?application_name=me@here',
+  ])('take %s', (connectionString) => {
+    expect(resolve({ connectionString }).source).toMatchObject({ connectionString })
+  })
+
   const hostile = ['', '1x', 'a"b', "a'b", 'a;b', 'a b', 'a\0', 'a\n', 'a.b', 'ä', 'a'.repeat(41), 7, null]
 
   it.each(hostile)('refuse the schema %j', (schema) => {

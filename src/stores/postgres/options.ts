@@ -5,6 +5,7 @@ import {
   checkEither,
   checkLayout,
   checkOnStatement,
+  checkParses,
   checkPeriod,
   checkQueryTimeout,
   checkWhole,
@@ -92,17 +93,11 @@ const checkSchema = (value: unknown): string => {
   return name
 }
 
-/** The value is not repeated in the message: it may hold a password. The driver's own error might. */
 const checkUrl = (option: string, value: unknown): string => {
   if (typeof value !== 'string' || !/^postgres(ql)?:\/\/./.test(value))
-    return refuse(option, typeof value, 'must begin with postgres:// or postgresql://')
+    return refuse(option, typeof value, 'must begin with postgres:// or postgresql://, and say where')
   // A user and no host means a socket, which the driver takes.
-  if (URL.canParse(value) || URL.canParse(value.replace('@/', '@socket/'))) return value
-  return refuse(
-    option,
-    typeof value,
-    'cannot be parsed: check the port, and encode special characters of the password',
-  )
+  return checkParses(option, value, value.replace('@/', '@socket/'))
 }
 
 const checkPool = (value: unknown): PostgresPool<object> => {

@@ -9,6 +9,23 @@ export const refuse = (option: string, value: unknown, text: string): never => {
   throw new InvalidOptionError(`${option} ${text}`, { option, value })
 }
 
+/**
+ * An `@` behind the server's name was to end the user's name and password: what is before it would be taken for the
+ * server, and be named in messages.
+ */
+const isMisread = ({ pathname, hash, searchParams }: URL): boolean =>
+  [pathname, hash, ...searchParams.keys()].some((part) => part.includes('@'))
+
+/** The value is not repeated in the message: it may hold a password. A driver's own error might. */
+export const checkParses = (option: string, value: string, address = value): string =>
+  URL.canParse(address) && !isMisread(new URL(address))
+    ? value
+    : refuse(
+        option,
+        typeof value,
+        'cannot be parsed: check the port, and encode special characters of the password',
+      )
+
 export const checkWhole = (option: string, value: unknown, low: number, high: number): number =>
   typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
     ? value
