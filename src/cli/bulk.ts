@@ -73,7 +73,9 @@ export const requireState = (
   const meant = deliveries.filter(({ destination }) => (only ?? destination) === destination)
   const [first, ...more] = meant.filter(({ status }) => status === wanted).map((delivery) => delivery.id)
   if (first !== undefined) return [first, ...more]
-  const states = [...new Set(meant.map(({ status }) => status))].join(', ')
+  const stateText = ({ status }: DeliveryView): string =>
+    status === 'discarded' ? 'discarded (by hand, or because a later run took its place)' : status
+  const states = [...new Set(meant.map(stateText))].join(', ')
   const at = only === undefined ? '' : ` for ${only}`
   const state = states === '' ? `has no deliveries${at}` : `is not ${wanted} but ${states}${at}`
   throw new OutboxError(

@@ -49,6 +49,9 @@ export const unknownCommand = (said: readonly string[], commands: readonly Comma
     const second = words[1] === undefined ? '' : ` "${words[1]}"`
     return new UsageError(`${words[0]} does not know${second}; there are: ${family.join(', ')}`)
   }
+  const whole = names.filter((name) => name.endsWith(` ${words[0]}`))
+  if (whole.length > 0)
+    return new UsageError(`there is no command "${words[0]}"; did you mean "${whole.join('" or "')}"?`)
   const both = words.slice(0, 2).join(' ')
   const one = hintFor(words[0] ?? '', new Set(names))
   const hint = one.includes('did you mean') ? one : hintFor(both, new Set(names))

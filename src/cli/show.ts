@@ -30,7 +30,12 @@ export const deliveryColumns = (now: number): readonly Column<DeliveryView>[] =>
   { title: 'type', text: ({ type }) => type },
   { title: 'destination', text: ({ destination }) => destination },
   { title: 'run', text: ({ run }) => (run === 1 ? '' : String(run)), align: 'right' },
-  { title: 'state', text: ({ status }) => status, colour: ({ status }) => STATUS_COLOURS[status] },
+  {
+    title: 'state',
+    text: ({ status }) => status,
+    colour: ({ status }) => STATUS_COLOURS[status],
+    whole: true,
+  },
   { title: 'attempts', text: ({ attempts }) => String(attempts), align: 'right' },
   { title: 'stored', text: ({ createdAtMs }) => agoText(createdAtMs, now) },
   { title: 'key', text: ({ key }) => key ?? '' },
@@ -158,8 +163,15 @@ const sayEvent = (session: Session, detail: EventStory, withPayload: boolean): v
   if (attempts.length === 0) return
   session.say()
   session.say(session.paint('bold', 'Failed attempts'))
-  session.table(attempts, [
+  const deliveryOf = new Map(deliveries.map((delivery) => [delivery.id, delivery]))
+  const whose: readonly Column<AttemptView>[] = [
+    { title: 'destination', text: ({ deliveryId }) => deliveryOf.get(deliveryId)?.destination ?? '' },
+    { title: 'run', text: ({ deliveryId }) => String(deliveryOf.get(deliveryId)?.run ?? ''), align: 'right' },
+  ]
+  const inOrder = attempts.toSorted((a, b) => a.atMs - b.atMs)
+  session.table(inOrder, [
     { title: 'at', text: ({ atMs }) => timeText(atMs) },
+    ...(deliveries.length > 1 ? whose : []),
     { title: 'attempt', text: ({ attempt }) => String(attempt), align: 'right' },
     { title: 'took', text: ({ durationMs }) => formatDuration(durationMs), align: 'right' },
     { title: 'by', text: ({ worker }) => worker },

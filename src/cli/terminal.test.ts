@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { deliveryColumns } from './show.ts'
 import { type Column, painter, tableLines } from './terminal.ts'
 
 const TITLES = [
@@ -50,4 +51,22 @@ it('what people came for is not left out, and what is left out is said', () => {
   expect(head).toMatch(/^event +type +attempts +last/)
   expect(row).toContain('the pla')
   expect(note).toBe('no room for: stored')
+})
+
+it('a list of deliveries says in every terminal what became of them', () => {
+  const delivery = {
+    eventId: '019a3c1e-7b1f-7c33-9d52-0a4f6c1b2d3e',
+    type: 'order.placed',
+    destination: 'search-index',
+    run: 2,
+    status: 'discarded',
+    attempts: 3,
+    createdAtMs: 0,
+    key: 'order-4711',
+    lastError: 'the place hung up on us',
+  } as Parameters<ReturnType<typeof deliveryColumns>[number]['text']>[0]
+  for (const width of [200, 100, 80, 60]) {
+    const [, row] = tableLines([delivery], deliveryColumns(100_000), painter(false), width)
+    expect(row).toContain('discarded')
+  }
 })

@@ -42,6 +42,8 @@ describe('mistakes', () => {
   it.each([
     [['statsu'], 2, 'there is no command "statsu"; did you mean "status"?'],
     [['nope', '--no-color'], 2, 'there is no command "nope"\n'],
+    [['redrive', 'x'], 2, 'there is no command "redrive"; did you mean "dead redrive"?'],
+    [['list'], 2, 'did you mean "events list" or "dead list"?'],
     [['--no-color'], 2, 'name a command'],
     [['dead', 'redirve'], 2, 'dead does not know "redirve"; there are: dead list'],
     [['status', '--wach'], 2, 'status does not know the flag --wach; did you mean "--watch"?'],

@@ -119,7 +119,7 @@ describe('the commands', { timeout: 240_000 }, () => {
       expect.objectContaining({
         check: 'worker alive',
         level: 'error',
-        remedy: 'start one: posthaste worker',
+        remedy: 'start your application, or posthaste worker with its configuration',
       }),
     )
     expect(
@@ -332,7 +332,11 @@ describe('the commands', { timeout: 240_000 }, () => {
       { run: 1, status: 'discarded' },
       { run: 2, status: 'pending' },
     ])
-    expect((await shop.run(['events', 'show', id])).stdout).toContain('discarded for run 2')
+    const story = (await shop.run(['events', 'show', id])).stdout
+    expect(story).toContain('discarded for run 2')
+    // Whose each attempt was.
+    expect(story.slice(story.indexOf('Failed attempts'))).toMatch(/^at +destination +run +attempt/m)
+    expect(story.slice(story.indexOf('Failed attempts'))).toMatch(/Z +mailer +1 +1 /)
     const tried = await shop.run(['consume-one', '--destinations', 'mailer'])
     expect(tried.code).toBe(1)
     expect(tried.stdout).toContain(`event ${why.json.eventId}, to mailer`)

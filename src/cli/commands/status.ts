@@ -82,7 +82,13 @@ export const overviewLines = (
   else lines.push(...tableLines(destinations, COLUMNS, paint, width))
   lines.push('')
   const alive = workers.filter(({ fenced }) => !fenced)
-  if (alive.length === 0) lines.push(paint('yellow', 'no worker is alive: posthaste worker delivers'))
+  if (alive.length === 0)
+    lines.push(
+      paint(
+        'yellow',
+        'no worker is alive: start your application, or posthaste worker with its configuration',
+      ),
+    )
   else
     lines.push(
       ...tableLines(

@@ -41,9 +41,10 @@ const checkWorkers = ({ workers, destinations }: OutboxOverview): Finding => {
     return ok('worker alive', `${alive.length}: ${alive.map(({ name }) => name).join(', ')}`)
   const backlog = destinations.reduce((sum, one) => sum + waiting(one), 0)
   const text = `no worker is alive, and ${waitingText(backlog)}`
+  const remedy = 'start your application, or posthaste worker with its configuration'
   return backlog > 0
-    ? problem('worker alive', text, 'start one: posthaste worker')
-    : warning('worker alive', 'no worker is alive', 'start one: posthaste worker')
+    ? problem('worker alive', text, remedy)
+    : warning('worker alive', 'no worker is alive', remedy)
 }
 
 const checkServed = ({ destinations }: OutboxOverview, loaded: LoadedOutbox): readonly Finding[] =>
