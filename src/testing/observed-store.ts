@@ -3,12 +3,12 @@
  * wrote. Signals of tests come from here, because the database is where things become true.
  */
 import type { OpenTransaction, SettleRequest, SettleResult, Store, Transactions } from '../core/spi/index.ts'
-import { soon } from './real-timers.ts'
+import { later, soon } from './real-timers.ts'
 
 export interface StoreObserver {
   /** A call begins. */
   called?(call: string): void
-  /** A call of the store, or a transaction, ended; `queue.read`, `transactions.run`, … */
+  /** Calls of the store, or transactions, ended; `queue.read`, `transactions.run`, … Each once for several in a row. */
   changed(call: string): void
   settled?(request: SettleRequest, result: SettleResult): void
 }
@@ -65,12 +65,36 @@ const observedTransactions = <Tx, E>(
     }
   })
 
+/** Who looks at what changed, and looks again because somebody has looked, need not do nothing else. */
+const LOOK_AGAIN_MS = 5
+
+/**
+ * Not before whoever called has seen the answer himself; and all in one, because whoever is told may call again: two
+ * calls for each that ended would be more in every turn, until no other turn comes.
+ */
+const gathered = (
+  observer: StoreObserver,
+  schedule: (tell: () => void) => void,
+): ((call: string) => void) => {
+  const calls = new Set<string>()
+  const tell = (): void => {
+    const told = [...calls]
+    calls.clear()
+    for (const call of told) observer.changed(call)
+  }
+  return (call) => {
+    if (calls.size === 0) schedule(tell)
+    calls.add(call)
+  }
+}
+
 const ROLES = new Set(['lanes', 'queue', 'registry', 'operations', 'maintenance', 'inspection'])
 
 /** Works for any store, whatever it is made of. */
 export const observeStore = <S extends object>(store: S, observer: StoreObserver): S => {
-  // Not before whoever called has seen the answer himself.
-  const ended = (call: string): void => void soon(() => observer.changed(call))
+  const changed = gathered(observer, (tell) => soon(tell))
+  const looked = gathered(observer, (tell) => later(tell, LOOK_AGAIN_MS))
+  const ended = (call: string): void => (call.startsWith('inspection.') ? looked : changed)(call)
   return over(store, (name, value) => {
     if (name === 'transactions') return observedTransactions(value as Store['transactions'], ended)
     if (!ROLES.has(name)) return value
