@@ -96,18 +96,18 @@ describe('a transaction of the store itself', () => {
   it('[41] that is cut off while the store is closed fails with what cut it off', async () => {
     await using proxy = await startProxy(world.url)
     await using fresh = new PostgresWorld(world.url)
-    let closed: Promise<void> | null = null
+    const closed: Promise<void>[] = []
     const store = fresh.store({
       connectionString: proxy.url,
       onStatement: (sql) => {
         if (!sql.includes('CREATE TABLE')) return
-        closed ??= store.close()
+        closed.push(store.close())
         proxy.cut()
       },
     })
     await store.open(testContext())
     await expect(store.schema.migrate()).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
-    await closed
+    await Promise.all(closed)
   })
 
   it('[41] that is cut off at its COMMIT is not: nobody knows whether that happened', async () => {
