@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import pg from 'pg'
 import { expect, it, onTestFinished } from 'vitest'
-import { draft, open, rows, setUp, stored, write } from './with-commit-words.ts'
+import { draft, open, publishingFirst, rows, setUp, stored } from './with-commit-words.ts'
 
 setUp()
 
@@ -13,14 +13,7 @@ it('a publish is no reason for the driver to warn, on whichever connection and w
   process.on('warning', note)
   onTestFinished(() => void process.off('warning', note))
   const { outbox, pool } = await open({ max: 3 })
-  let n = 0
-  const publishFirst = (): Promise<void> =>
-    outbox.transaction(async (tx) => {
-      await outbox.publish(tx, draft())
-      n += 1
-      await write(tx, n)
-      await outbox.publish(tx, draft())
-    })
+  const publishFirst = publishingFirst(outbox, (tx) => outbox.publish(tx, draft()))
   await publishFirst()
   // On connections that have never seen a publish, by a `query()` that has.
   const held = await pool.connect()

@@ -2,7 +2,18 @@
 import { createRequire } from 'node:module'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
-import { draft, here, open, rows, sent, setUp, stored, worksAgain, write } from './with-commit-words.ts'
+import {
+  draft,
+  here,
+  open,
+  publishingFirst,
+  rows,
+  sent,
+  setUp,
+  stored,
+  worksAgain,
+  write,
+} from './with-commit-words.ts'
 
 setUp()
 
@@ -55,13 +66,7 @@ describe('BEGIN', () => {
 
   it('lets the event behind it be prepared, and an event that could not be is prepared anew', async () => {
     const { outbox, pool, trips } = await open()
-    let n = 0
-    const publishFirst = (): Promise<unknown> =>
-      outbox.transaction(async (tx) => {
-        await outbox.publish(tx, draft())
-        n += 1
-        await write(tx, n)
-      })
+    const publishFirst = publishingFirst(outbox)
     await publishFirst()
     // Nothing is prepared on the next one.
     ;(await pool.connect()).release(true)

@@ -92,3 +92,15 @@ export const setUp = (): void => {
 
   afterEach(() => here.world.close())
 }
+
+/** The event before the data, which has another number each time. */
+export const publishingFirst = (outbox: Opened, then?: (tx: pg.PoolClient) => Promise<unknown>) => {
+  let n = 0
+  return (): Promise<void> =>
+    outbox.transaction(async (tx) => {
+      await outbox.publish(tx, draft())
+      n += 1
+      await write(tx, n)
+      await then?.(tx)
+    })
+}

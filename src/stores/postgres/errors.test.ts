@@ -63,6 +63,7 @@ describe('errors of PostgreSQL', () => {
     ['SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string', null, /wants a password/],
     ['SASL: Only mechanism(s) SCRAM-SHA-256 are supported', null, /log in.*mechanism/],
     ['The server does not support SSL connections', null, /no encrypted connections/],
+    ['wrong version number', 'ERR_SSL_WRONG_VERSION_NUMBER', /encrypted connection.*wrong version/],
     ['self-signed certificate', 'DEPTH_ZERO_SELF_SIGNED_CERT', /not trusted.*self-signed/],
     ['unable to verify the first certificate', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', /not trusted/],
     ["Hostname/IP does not match certificate's altnames", 'ERR_TLS_CERT_ALTNAME_INVALID', /not trusted/],

@@ -116,6 +116,11 @@ const READ_ONLY: Translation = {
   text: 'is read-only: a standby, or a server that was demoted. Point the store at the primary.',
 }
 
+const NO_ENCRYPTION: Translation = {
+  ...unavailable('could not agree on an encrypted connection. Check sslmode, or ssl.', false),
+  quotes: true,
+}
+
 /** What the driver says before the server has let us in, by its text. */
 const NOT_LET_IN: readonly (readonly [text: RegExp, Translation])[] = [
   [
@@ -127,14 +132,12 @@ const NOT_LET_IN: readonly (readonly [text: RegExp, Translation])[] = [
     /^The server does not support SSL/,
     unavailable('takes no encrypted connections, and sslmode or ssl asks for one.', false),
   ],
-  [
-    /^There was an error establishing an SSL connection/,
-    unavailable('could not agree on an encrypted connection. Check sslmode, or ssl.', false),
-  ],
+  [/^There was an error establishing an SSL connection/, NO_ENCRYPTION],
 ]
 
 /** Node has many: expired, signed by itself, for another host, by an authority that is not known. */
-const CERTIFICATE = /CERT|UNABLE_TO_VERIFY|^ERR_(TLS|SSL)_/
+const CERTIFICATE = /CERT|UNABLE_TO_VERIFY/
+const ENCRYPTION = /^(ERR_(TLS|SSL)_|EPROTO$)/
 
 const UNTRUSTED: Translation = {
   ...unavailable(
@@ -147,7 +150,8 @@ const UNTRUSTED: Translation = {
 const notLetIn = (error: unknown): Translation | undefined => {
   if (!(error instanceof Error)) return undefined
   const { code } = error as DriverError
-  if (typeof code === 'string') return CERTIFICATE.test(code) ? UNTRUSTED : undefined
+  if (typeof code === 'string' && CERTIFICATE.test(code)) return UNTRUSTED
+  if (typeof code === 'string') return ENCRYPTION.test(code) ? NO_ENCRYPTION : undefined
   return NOT_LET_IN.find(([text]) => text.test(error.message))?.[1]
 }
 
