@@ -45,24 +45,28 @@ const about = (result: BenchResult): string => {
   ].join('\n')
 }
 
-const targets = ({ targets: all, failures }: BenchResult): string[] => [
-  ...(all.length === 0
-    ? []
-    : [
-        markdownTable({
-          head: ['target', 'wanted', 'measured', ''],
-          rows: all.map(({ name, target, measured, met }) => [
-            name,
-            target,
-            measured,
-            met ? 'met' : '**not met**',
-          ]),
-        }),
-      ]),
-  ...(failures.length === 0
-    ? []
-    : [`Could not be measured:\n\n${failures.map((each) => `- ${each}`).join('\n')}`]),
-]
+/** Files of before wrote large numbers without commas. */
+const readable = (name: string): string =>
+  name.replaceAll(/\d{4,}/g, (digits) => Number(digits).toLocaleString('en-US'))
+
+const targetRows = ({ targets: all }: BenchResult): Table['rows'] =>
+  all.map(({ name, target, measured, met }) => [
+    readable(name),
+    target,
+    measured,
+    met ? 'met' : '**not met**',
+  ])
+
+const targets = (result: BenchResult): string[] => {
+  const rows = targetRows(result)
+  const { failures } = result
+  return [
+    ...(rows.length === 0 ? [] : [markdownTable({ head: ['target', 'wanted', 'measured', ''], rows })]),
+    ...(failures.length === 0
+      ? []
+      : [`Could not be measured:\n\n${failures.map((each) => `- ${each}`).join('\n')}`]),
+  ]
+}
 
 interface Section {
   readonly marks: readonly [begin: string, end: string]

@@ -3,6 +3,8 @@ import type { BenchResult, Figure, Target } from './result.ts'
 
 const MEBIBYTES = 256
 
+const grouped = (number: number | string): string => Number(number).toLocaleString('en-US')
+
 const medianOf = (figure: Figure | undefined): number | null => figure?.median ?? null
 
 const ratioTarget = (
@@ -43,7 +45,7 @@ const latencyTargets = ({ latency }: Measured): Target[] => {
     Object.keys(latency.posthaste?.[kind] ?? {}).map((rate) => {
       const p50 = (name: 'posthaste' | 'graphile' | 'pgboss') => medianOf(latency[name]?.[kind][rate]?.p50)
       const peer = best([p50('graphile'), p50('pgboss')], Math.min)
-      const name = `latency p50, ${kind}, at ${rate} /s, to the better peer`
+      const name = `latency p50, ${kind}, at ${grouped(rate)} /s, to the better peer`
       return ratioTarget(name, p50('posthaste'), peer, { atMost: wanted[kind] })
     }),
   )
@@ -62,9 +64,14 @@ const growthTargets = ({ growth }: Measured): Target[] => {
   const levels = Object.keys(mine.finished).filter((rows) => rows !== '0')
   return [
     ...levels.map((rows) =>
-      ratioTarget(`drain beside ${rows} finished rows, to none`, medianOf(mine.finished[rows]), without, {
-        atLeast: 0.8,
-      }),
+      ratioTarget(
+        `drain beside ${grouped(rows)} finished rows, to none`,
+        medianOf(mine.finished[rows]),
+        without,
+        {
+          atLeast: 0.8,
+        },
+      ),
     ),
     ratioTarget('drain under a pinned horizon, to none', medianOf(mine.pinned), without, { atLeast: 0.8 }),
   ]
@@ -78,7 +85,7 @@ const memoryTargets = ({ memory }: Measured): Target[] => {
     measured: peak === null ? 'not measured' : `${Math.round(peak)} MiB`,
     met: peak !== null && peak < MEBIBYTES,
   })
-  const name = `memory with a backlog of ${memory.backlog}`
+  const name = `memory with a backlog of ${grouped(memory.backlog)}`
   return [
     target(name, medianOf(memory.posthaste)),
     target(`${name}, --max-semi-space-size=16`, medianOf(memory.limited)),

@@ -53,14 +53,24 @@ export const overview = (commands: readonly Command[], paint: Paint): string => 
   ].join('\n\n')
 }
 
-export const commandHelp = (command: Command, paint: Paint): string => {
+/** Those that begin with the same word, such as the others of `dead`. */
+const siblingsOf = ({ name }: Command, commands: readonly Command[]): readonly string[] => {
+  const [first] = name.split(' ')
+  return commands
+    .filter((other) => other.name !== name && other.name.split(' ')[0] === first)
+    .map((other) => `posthaste ${other.name}`)
+}
+
+export const commandHelp = (command: Command, commands: readonly Command[], paint: Paint): string => {
   const { name, aliases = [], operands, about, flags, examples } = command
+  const siblings = siblingsOf(command, commands)
   const usage = ['posthaste', name, operands, '[OPTIONS]'].filter((part) => part !== '').join(' ')
   const others =
     aliases.length === 0 ? '' : `\nAlso: ${aliases.map((alias) => `posthaste ${alias}`).join(', ')}`
   return [
     `${paint('bold', `posthaste ${name}`)}: ${command.summary}`,
     `Usage: ${usage}${others}`,
+    ...(siblings.length === 0 ? [] : [wrap(`See also: ${siblings.join(', ')}`, '')]),
     ...about.map((paragraph) => wrap(paragraph, '')),
     ...(flags.length === 0 ? [] : [`${paint('bold', 'Options')}\n${flagLines(flags, paint)}`]),
     `${paint('bold', 'Everywhere')}\n${flagLines(COMMON_FLAGS, paint)}`,

@@ -31,7 +31,7 @@ const helpFor = (args: readonly string[]): string | null => {
   const words = others.filter((word) => !word.startsWith('-'))
   if (words.length === 0) return overview(COMMANDS, paint)
   const found = findCommand(words, COMMANDS)
-  if (found !== null) return commandHelp(found.command, paint)
+  if (found !== null) return commandHelp(found.command, COMMANDS, paint)
   throw unknownCommand(words, COMMANDS)
 }
 
@@ -85,7 +85,7 @@ const main = async (args: readonly string[]): Promise<number> => {
     }
     const parsed = parse(args, COMMANDS)
     if (parsed.values.help === true) {
-      tell(commandHelp(parsed.command, paint), parsed.values.json === true)
+      tell(commandHelp(parsed.command, COMMANDS, paint), parsed.values.json === true)
       return EXIT.ok
     }
     return await runCommand(parsed)

@@ -112,6 +112,7 @@ const OTHER_VARIABLES = [
   'POSTHASTE_OUTBOX',
   'POSTHASTE_DATABASE_URL',
   'POSTHASTE_WORKER_INDEX',
+  'POSTHASTE_WORKER_JSON',
 ]
 
 /** `--set pollInterval=5s`, `--set mailer.concurrency=2`, `--set retry.maxAttempts=3` */

@@ -124,6 +124,23 @@ export class StoreError extends OutboxError {
   }
 }
 
+/** Somebody has to mend these: a password, a right, the tables. Every statement fares alike until then. */
+const OUTAGES: ReadonlySet<unknown> = new Set([
+  ERROR_CODES.schemaAhead,
+  ERROR_CODES.schemaBehind,
+  ERROR_CODES.storeReadOnly,
+  ERROR_CODES.storeUnavailable,
+])
+
+/** It says nothing about what was to be written: the database takes nothing now, whatever it is. */
+export const isStoreOutage = (error: unknown): boolean => {
+  if (!(error instanceof Error)) return false
+  // It may come from the other build of this package, so codes are looked at.
+  const { code, transient, detail } = error as Partial<StoreError>
+  if (error instanceof StoreError && transient === true) return true
+  return OUTAGES.has(code) && detail?.mayBeContent !== true
+}
+
 const PERMANENT = Symbol.for('posthaste.permanent')
 const RETRY_AFTER = Symbol.for('posthaste.retry-after')
 const OUTAGE = Symbol.for('posthaste.outage')

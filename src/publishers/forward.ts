@@ -7,9 +7,10 @@ import {
   InvalidEventError,
   isOutageError,
   isPermanentError,
+  isStoreOutage,
   OutageError,
+  type OutboxError,
   PermanentError,
-  StoreError,
 } from '../core/errors.ts'
 import type { OutgoingDelivery, Publisher, SendResult } from '../core/spi/index.ts'
 import { checkOptions } from './shared/check-options.ts'
@@ -57,23 +58,11 @@ const draftOf = ({ event, run, deduplicationId }: OutgoingDelivery): ForwardDraf
   ...(typeof event.data === 'string' ? { json: event.data } : { payload: event.data }),
 })
 
-/** Somebody has to mend these over there: a password, a right, the tables. Every event fares alike until then. */
-const OUTAGES: ReadonlySet<unknown> = new Set([
-  ERROR_CODES.closed,
-  ERROR_CODES.missingPeer,
-  ERROR_CODES.schemaAhead,
-  ERROR_CODES.schemaBehind,
-  ERROR_CODES.storeReadOnly,
-  ERROR_CODES.storeUnavailable,
-])
+/** Nothing is the matter with the other database, but nobody can ask it from here. */
+const OUT_OF_USE: ReadonlySet<unknown> = new Set([ERROR_CODES.closed, ERROR_CODES.missingPeer])
 
-const isOutage = (error: unknown): boolean => {
-  if (!(error instanceof Error)) return false
-  // The other outbox may be of the other build of this package, so codes are looked at.
-  const { code, transient, detail } = error as Partial<StoreError>
-  if (error instanceof StoreError && transient === true) return true
-  return OUTAGES.has(code) && detail?.mayBeContent !== true
-}
+const isOutage = (error: unknown): boolean =>
+  isStoreOutage(error) || (error instanceof Error && OUT_OF_USE.has((error as Partial<OutboxError>).code))
 
 /** What the other outbox refuses it will always refuse; a database that cannot be asked says nothing about the event. */
 const judged = (error: unknown): unknown => {

@@ -38,6 +38,14 @@ describe('help', () => {
   })
 })
 
+it('a word that begins several commands leads to all of them', async () => {
+  const { stdout } = await createFolder().run(['help', 'dead'])
+  const shown = stdout.replaceAll(/\s+/g, ' ')
+  expect(shown).toContain(
+    'See also: posthaste dead show, posthaste dead redrive, posthaste dead edit, posthaste dead discard',
+  )
+})
+
 describe('mistakes', () => {
   it.each([
     [['statsu'], 2, 'there is no command "statsu"; did you mean "status"?'],

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createFolder, createShopWithDead, PROGRAM } from './cli.ts'
+import { createFolder, createShop, createShopWithDead, PROGRAM } from './cli.ts'
 
 /** Runs its arguments in a pseudo-terminal of 100 columns; ends them with Ctrl-C once the text was seen, or waits. */
 const PTY = `import fcntl, os, pty, struct, sys, termios
@@ -73,6 +73,20 @@ describe('in a terminal', { timeout: 240_000 }, () => {
     expect(code).toBe(0)
     expect(output).toContain('redriven ████████████░░░░░░░░░░░░  50%  2/4')
     expect(output).toContain('4 deliveries redriven')
+  })
+
+  it('a worker logs lines to read, in processes of their own too', async () => {
+    const shop = await createShop()
+    await shop.publish(1, 'ada')
+    const single = await inTerminal(shop.path, '', ['worker', '--once'])
+    expect(single.code).toBe(0)
+    expect(single.output).toContain('\u001b[31merror\u001b[0m a delivery is dead; redrive or discard it')
+    expect(single.output).toContain('destination=mailer')
+    expect(single.output).not.toContain('{"time"')
+    await shop.publish(1, 'bob')
+    const two = await inTerminal(shop.path, 'bob', ['worker', '--workers', '2', '--no-color'])
+    expect(two.output).toMatch(/\d\d:\d\d:\d\d error a delivery is dead; redrive or discard it {2}worker=\d /)
+    expect(two.output).not.toContain('{"time"')
   })
 
   it('init asks its questions', async () => {

@@ -1,5 +1,8 @@
 /** Connections that end, or fall silent. */
+import type { Socket } from 'node:net'
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { postgresStore } from '../../src/stores/postgres/index.ts'
 import { newPostgresUrl } from '../stores/servers.ts'
 import { testContext } from '../stores/sqlite-files.ts'
 import { PostgresWorld, publishTick, tick } from './postgres-world.ts'
@@ -122,6 +125,32 @@ describe('a transaction of the store itself', () => {
     const { current, latest } = await outbox.schema.status()
     expect(current).toBe(latest)
     await outbox.close()
+  })
+
+  it('[41] nor is one whose connection breaks there in a way that nobody has a name for', async () => {
+    await using proxy = await startProxy(world.url)
+    await using fresh = new PostgresWorld(world.url)
+    const clients: pg.Client[] = []
+    const Client = class extends pg.Client {
+      constructor(config?: pg.ClientConfig) {
+        super(config)
+        clients.push(this)
+      }
+    }
+    const pool = new pg.Pool({ connectionString: proxy.url, Client })
+    const onStatement = (sql: string): void => void fresh.statements.push(sql)
+    const outbox = fresh.outbox({ store: postgresStore({ pool, schema: fresh.schema, onStatement }) })
+    const silenced = proxy.silenceAt('COMMIT\0', 'after')
+    const migrating = outbox.schema.migrate()
+    await silenced
+    for (const client of clients) {
+      const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } }
+      connection.stream.destroy(new Error('something odd'))
+    }
+    await expect(migrating).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+    expect(fresh.statements.filter((sql) => sql === 'COMMIT')).toHaveLength(1)
+    await outbox.close()
+    await pool.end()
   })
 })
 

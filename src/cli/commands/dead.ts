@@ -60,7 +60,7 @@ export const deadList: Command = {
         { title: 'key', text: ({ key }) => key ?? '' },
         { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
       ])
-    else
+    else {
       session.table(sorted, [
         { title: 'group', text: (group) => group.fingerprint, colour: () => 'yellow', whole: true },
         { title: 'count', text: (group) => String(group.count), align: 'right', colour: () => 'red' },
@@ -69,6 +69,9 @@ export const deadList: Command = {
         { title: 'last died', text: ({ lastDiedAtMs }) => agoText(lastDiedAtMs) },
         { title: 'error', text: ({ reason }) => reason, flexible: true },
       ])
+      if (!session.isJson)
+        session.note(session.paint('dim', 'one by one, with their ids: posthaste dead list --each'))
+    }
     if (more) session.note(`only the newest ${LOOK_AT.toLocaleString('en-US')} were looked at`)
     return {
       json: {

@@ -89,6 +89,10 @@ const indexOf = ({ streams }: Session): number | null => {
   return index === undefined ? null : Number(index)
 }
 
+/** A child answers to nobody, but its logs are like its parent's. */
+const wantsJson = ({ isJson, streams }: Session): boolean =>
+  isJson || streams.environment.POSTHASTE_WORKER_JSON === '1'
+
 /**
  * Loads with a logger for outboxes that have none, and lets them make their tables as their code says. They measure when
  * somebody can ask for it.
@@ -115,8 +119,8 @@ const loadForWork = async (
     saidOf(session),
   )
   const index = indexOf(session)
-  const fields = { pid: process.pid, ...(index === null ? {} : { worker: index }) }
-  logger = workerLogger(quiet ? 'silent' : config.worker.logLevel, fields)
+  const how = { isJson: wantsJson(session), noColour: session.isOn('no-color') }
+  logger = workerLogger(quiet ? 'silent' : config.worker.logLevel, index, how)
   if (index === null && config.unknownVariables.length > 0)
     logger.log('warn', 'variables that are not settings are ignored; posthaste config shows what is meant', {
       variables: config.unknownVariables,
@@ -145,6 +149,7 @@ const childArgs = (session: Session): readonly string[] => [
     return text === undefined ? [] : [`--${flag}=${text}`]
   }),
   ...session.list('set').map((one) => `--set=${one}`),
+  ...(session.isOn('no-color') ? ['--no-color'] : []),
   '--workers=1',
 ]
 
@@ -156,6 +161,7 @@ const supervise = async (session: Session, config: LoadedConfig, logger: Logger)
   const exitCode = await new Supervisor({
     workers,
     args: childArgs(session),
+    env: session.isJson ? { POSTHASTE_WORKER_JSON: '1' } : {},
     drainMs,
     healthPort,
     healthHost,
@@ -219,7 +225,7 @@ export const worker: Command = {
       'not delivered stay in the database, so stopping, and even kill -9, loses nothing.',
     'Lanes are shared among all processes that serve a destination, so workers are added and taken away at will. With --workers N ' +
       'this is a supervisor of N processes: one that crashes is started again, SIGHUP replaces them one after another, SIGTERM drains all.',
-    'Logs are JSON lines on standard error, unless the outbox has a logger of its own. With --health-port, /health says that the ' +
+    'Logs go to standard error, as lines to read in a terminal, as JSON lines elsewhere and with --json, unless the outbox has a logger of its own. With --health-port, /health says that the ' +
       'process lives, /ready that it delivers, and /metrics what Prometheus asks for; a supervisor answers for all its processes. A single worker reads a JSON or TOML configuration again when it changes, and at SIGHUP.',
   ],
   flags: [

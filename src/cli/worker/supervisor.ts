@@ -14,6 +14,8 @@ export interface SupervisorParts {
   readonly workers: number
   /** Arguments of a child. */
   readonly args: readonly string[]
+  /** Besides that of this process. */
+  readonly env: Readonly<Record<string, string>>
   readonly drainMs: number
   readonly healthPort: number | null
   readonly healthHost: string
@@ -143,7 +145,7 @@ export class Supervisor {
     const args = [...NODE_FLAGS, ...process.execArgv, script, ...this.#parts.args]
     const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      env: { ...process.env, POSTHASTE_WORKER_INDEX: String(index) },
+      env: { ...process.env, ...this.#parts.env, POSTHASTE_WORKER_INDEX: String(index) },
     })
     const ended = new Promise<number>((resolve) => {
       // Only one that has not begun yet dies of SIGTERM.

@@ -80,6 +80,29 @@ describe('who waits until what was added is written', () => {
   })
 })
 
+it('is kept while the database cannot be asked, also when waiting alone would not help', async () => {
+  const runtime = createFakeRuntime()
+  let tries = 0
+  const write = async () => {
+    tries += 1
+    if (runtime.monotonicNow() < 5_000)
+      throw new StoreError(ERROR_CODES.storeUnavailable, 'the password is wrong', { transient: false })
+    return { lost: [], promoted: [] }
+  }
+  const store = { capabilities: { parallelSettles: 1 }, queue: { settle: write } } as unknown as Store
+  const options = { historyLimit: 10, maxBuffered: 100, maxBatch: 100, metrics: NOOP_METRICS }
+  const settler = new Settler(store, runtime, SILENT_LOGGER, options, () => undefined)
+  const ended: Settled[] = []
+  for (const id of ['a', 'b'])
+    settler.add({ delivery: { id }, outcome: { kind: 'done' } } as unknown as Settlement, (settled) =>
+      ended.push(settled),
+    )
+  await runtime.advance(60_000)
+  expect(ended).toEqual(['written', 'written'])
+  // All of them together, and not each by itself.
+  expect(tries).toBeLessThan(20)
+})
+
 describe('a batch of outcomes', () => {
   it('is written but for the one that the database refuses', async () => {
     expect(await settle('a', 'bad', 'b')).toEqual({ a: 'written', bad: 'refused', b: 'written' })

@@ -9,7 +9,7 @@
  * - One settlement that the database refuses for its content does not hold up the others.
  */
 
-import { StoreError } from '../errors.ts'
+import { isStoreOutage } from '../errors.ts'
 import { plain } from '../model/plain.ts'
 import { CHANNELS, tell } from '../runtime/channels.ts'
 import { sleep } from '../runtime/signal.ts'
@@ -163,14 +163,14 @@ export class Settler {
         return
       } catch (error) {
         this.#options.metrics.settleFailed(1)
-        const transient = error instanceof StoreError && error.transient
-        if (!transient && batch.length > 1) {
+        const isOutage = isStoreOutage(error)
+        if (!isOutage && batch.length > 1) {
           const middle = batch.length >> 1
           await this.#write(batch.slice(0, middle))
           await this.#write(batch.slice(middle))
           return
         }
-        if (!transient && delayMs >= RETRY_MAX_MS) {
+        if (!isOutage && delayMs >= RETRY_MAX_MS) {
           this.#logger.log(
             'error',
             'a settlement was refused by the database; its delivery will be sent again',

@@ -3,6 +3,8 @@ import type { Logger, LogLevel } from '../spi/index.ts'
 
 const RANK: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 }
 
+export const reaches = (level: LogLevel, lowest: LogLevel): boolean => RANK[level] >= RANK[lowest]
+
 /** Longest text of one field; a log must not become the place where memory goes. */
 const FIELD_LIMIT = 4_000
 
@@ -48,11 +50,11 @@ export interface JsonLoggerOptions {
  * texts as `***`.
  */
 export const createJsonLogger = (options: JsonLoggerOptions): Logger => {
-  const lowest = RANK[options.level ?? 'info']
+  const isEnabled = (level: LogLevel): boolean => reaches(level, options.level ?? 'info')
   return {
-    isEnabled: (level) => RANK[level] >= lowest,
+    isEnabled,
     log(level, message, fields) {
-      if (RANK[level] < lowest) return
+      if (!isEnabled(level)) return
       const bare = { time: new Date(options.wallNow()).toISOString(), level, message: safe(message) }
       // The three standard names win over fields of the same name.
       options.write(line({ ...bare, ...fields, ...bare }, bare))

@@ -16,7 +16,15 @@ import {
   type PostgresResult,
   RAW_TYPES,
 } from './driver.ts'
-import { isBroken, isConflict, isCutOff, isLostStatement, isUnsent, storeErrorOf } from './errors.ts'
+import {
+  isBroken,
+  isConflict,
+  isCutOff,
+  isLostStatement,
+  isRefused,
+  isUnsent,
+  storeErrorOf,
+} from './errors.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
 import { connectionOf, openPools, type Pools } from './pools.ts'
 import { scriptOf } from './script.ts'
@@ -201,12 +209,10 @@ export class PostgresDatabase {
 
   /** All of `work` or nothing. It may run again after a conflict or on another connection; what it did is never committed then. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
-    let isCommitting = false
-    // Of one that was cut off at COMMIT nobody knows whether it happened, unless it was not sent.
-    const mayGoOn = (error: unknown): boolean =>
-      isConflict(error) || isUnsent(error) || (!isCommitting && isCutOff(error))
+    let isInDoubt = false
+    const mayGoOn = (error: unknown): boolean => isConflict(error) || (!isInDoubt && isCutOff(error))
     return this.#retrying(async (connection, state) => {
-      isCommitting = false
+      let isCommitting = false
       const session: Session = {
         rows: async (sql, params = []) =>
           (await this.#send(state, connection, sql, { values: params }))[0] ?? [],
@@ -219,6 +225,9 @@ export class PostgresDatabase {
         await session.rows('COMMIT')
         return result
       } catch (error) {
+        // Of one that was cut off at COMMIT nobody knows whether it happened, unless it was not sent. What ROLLBACK says
+        // afterwards is no answer to that.
+        isInDoubt = isCommitting && !isUnsent(error) && !isRefused(error)
         // When even this fails the connection is broken, and is thrown away with what was open on it.
         if (!isBroken(error)) await session.rows('ROLLBACK')
         throw error

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
-import { isBroken, isConflict, isCutOff, sqlState, storeErrorOf } from './errors.ts'
+import { isBroken, isConflict, isCutOff, isRefused, sqlState, storeErrorOf } from './errors.ts'
 
 const server = (code: string, extra: object = {}): Error =>
   Object.assign(new Error(`server says ${code}`), { code, severity: 'ERROR', ...extra })
@@ -30,6 +30,8 @@ describe('errors of PostgreSQL', () => {
     ['57P01', ERROR_CODES.storeUnavailable, true],
     ['57P03', ERROR_CODES.storeUnavailable, true],
     ['08006', ERROR_CODES.storeUnavailable, true],
+    ['25P03', ERROR_CODES.storeUnavailable, true],
+    ['25P04', ERROR_CODES.storeUnavailable, true],
     ['XX000', ERROR_CODES.storeUnavailable, false],
   ])('%s becomes %s', (state, code, transient) => {
     const error = translated(server(state))
@@ -98,6 +100,7 @@ describe('errors of PostgreSQL', () => {
   it('knows connections that were cut off, and leaves those to whoever ended or never made them', () => {
     const cutOff = [
       server('57P05'),
+      server('25P03'),
       socket('ECONNRESET'),
       new Error('Connection terminated unexpectedly'),
       new Error('Client has encountered a connection error and is not queryable'),
@@ -109,9 +112,27 @@ describe('errors of PostgreSQL', () => {
 
   it('knows conflicts, and connections that are of no use any more', () => {
     expect([isConflict(server('40P01')), isConflict(server('23505'))]).toEqual([true, false])
-    const broken = [server('57P01'), server('25006'), socket('EPIPE'), new Error('Connection terminated')]
+    const broken = [
+      server('57P01'),
+      server('25006'),
+      server('25P03'),
+      server('53100', { severity: 'PANIC' }),
+      server('XX000', { severity: 'FATAL' }),
+      socket('EPIPE'),
+      socket('EPROTO'),
+      socket('ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC'),
+      new Error('Connection terminated'),
+      new Error('Received unexpected readyForQuery message from backend.'),
+    ]
     for (const error of broken) expect(isBroken(error)).toBe(true)
     for (const error of [server('23505'), server('57014'), new Error('x')])
       expect(isBroken(error)).toBe(false)
+    const refused = [
+      server('23505'),
+      server('53100'),
+      server('53100', { severity: 'PANIC' }),
+      server('25P03'),
+    ]
+    expect(refused.map(isRefused)).toEqual([true, true, false, false])
   })
 })

@@ -50,7 +50,7 @@ export const isLostStatement = (error: unknown): boolean => {
 
 /** The driver's own errors have no code: a connection that ended, an answer that did not come, a pool that is full. */
 const DRIVER_TEXTS =
-  /^(Connection terminated|Client has encountered a connection error|Client was closed|Query read timeout|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end|PGlite is clos)/
+  /^(Connection terminated|Received unexpected|Client has encountered a connection error|Client was closed|Query read timeout|timeout exceeded when trying to connect|timeout expired|Cannot use a pool after calling end|PGlite is clos)/
 
 /** Of a pool whose places are all taken, also by connections that are only being made. */
 const NONE_IN_TIME = 'timeout exceeded when trying to connect'
@@ -59,11 +59,30 @@ const NONE_MADE = 'Connection terminated due to connection timeout'
 const isDriverText = (error: unknown): boolean =>
   error instanceof Error && sqlState(error) === null && DRIVER_TEXTS.test(error.message)
 
+const hasCode = (error: unknown, codes: RegExp): boolean => {
+  const { code } = (error ?? {}) as DriverError
+  return typeof code === 'string' && codes.test(code)
+}
+
+const ENCRYPTION = /^(ERR_(TLS|SSL)_|EPROTO$)/
+
+/**
+ * The server has ended the connection with it. Of a transaction that took too long it is the code that says so, because the
+ * severity is in the server's language.
+ */
+const isLastWord = (error: unknown): boolean => {
+  const state = sqlState(error)
+  if (state === null) return false
+  const { severity } = error as DriverError
+  if (severity === 'FATAL' || severity === 'PANIC') return true
+  return /^(08|57P|25P03|25P04)/.test(state)
+}
+
 /** The connection is of no use any more, or the server behind it is not the one to write to. */
 export const isBroken = (error: unknown): boolean => {
   const state = sqlState(error)
-  if (state === null) return socketCode(error) !== null || isDriverText(error)
-  return state.startsWith('08') || state.startsWith('57P') || state === '25006'
+  if (state === null) return socketCode(error) !== null || isDriverText(error) || hasCode(error, ENCRYPTION)
+  return isLastWord(error) || state === '25006'
 }
 
 /** A connection was not to be had in time, because others have them all or because none could be made. */
@@ -84,17 +103,14 @@ export const isUnsent = (error: unknown): boolean =>
  */
 export const isCutOff = (error: unknown): boolean => {
   const state = sqlState(error)
-  if (state !== null) return state === '57P05'
+  if (state !== null) return state === '57P05' || state === '25P03'
   const socket = socketCode(error)
   if (socket !== null) return socket === 'ECONNRESET' || socket === 'EPIPE'
   return isUnsent(error) || (error instanceof Error && error.message === 'Connection terminated unexpectedly')
 }
 
 /** The server said no, and nobody in between: what was sent behind the refused statement has not happened either. */
-export const isRefused = (error: unknown): boolean => {
-  const state = sqlState(error)
-  return state !== null && !state.startsWith('08') && !state.startsWith('57P')
-}
+export const isRefused = (error: unknown): boolean => sqlState(error) !== null && !isLastWord(error)
 
 const MISSING: Translation = {
   code: ERROR_CODES.schemaBehind,
@@ -132,12 +148,32 @@ const NOT_LET_IN: readonly (readonly [text: RegExp, Translation])[] = [
     /^The server does not support SSL/,
     unavailable('takes no encrypted connections, and sslmode or ssl asks for one.', false),
   ],
-  [/^There was an error establishing an SSL connection/, NO_ENCRYPTION],
+  [
+    /^There was an error establishing an SSL connection/,
+    unavailable(
+      'answered the wish for encryption with neither yes nor no, as one does that has no connection or memory left.',
+      true,
+    ),
+  ],
 ]
 
 /** Node has many: expired, signed by itself, for another host, by an authority that is not known. */
 const CERTIFICATE = /CERT|UNABLE_TO_VERIFY/
-const ENCRYPTION = /^(ERR_(TLS|SSL)_|EPROTO$)/
+/** What the other side says of ours. */
+const OUR_CERTIFICATE = /_ALERT_.*(CERT|UNKNOWN_CA)/
+
+const REFUSED_CERTIFICATE: Translation = {
+  ...unavailable(
+    'wants a certificate of ours, and none was given or it does not trust it. Check sslcert and sslkey, or ssl.cert and ssl.key.',
+    false,
+  ),
+  quotes: true,
+}
+
+const UNREADABLE: Translation = {
+  ...unavailable('cannot be asked: a file that the connection string names cannot be read.', false),
+  quotes: true,
+}
 
 const UNTRUSTED: Translation = {
   ...unavailable(
@@ -149,14 +185,21 @@ const UNTRUSTED: Translation = {
 
 const notLetIn = (error: unknown): Translation | undefined => {
   if (!(error instanceof Error)) return undefined
-  const { code } = error as DriverError
-  if (typeof code === 'string' && CERTIFICATE.test(code)) return UNTRUSTED
-  if (typeof code === 'string') return ENCRYPTION.test(code) ? NO_ENCRYPTION : undefined
-  return NOT_LET_IN.find(([text]) => text.test(error.message))?.[1]
+  // The driver reads the files of certificates when it makes a connection. A missing socket is not opened but connected to.
+  if ((error as NodeJS.ErrnoException).syscall === 'open') return UNREADABLE
+  if (hasCode(error, OUR_CERTIFICATE)) return REFUSED_CERTIFICATE
+  if (hasCode(error, CERTIFICATE)) return UNTRUSTED
+  if (hasCode(error, ENCRYPTION)) return NO_ENCRYPTION
+  return hasCode(error, /./) ? undefined : NOT_LET_IN.find(([text]) => text.test(error.message))?.[1]
 }
 
 const NO_CONNECTION = unavailable(
   'gave no connection in time: all of the pool were in use, or could not be made. Check that the server answers; if it does, end transactions sooner or make the pool larger.',
+  true,
+)
+
+const TOO_LONG = unavailable(
+  'ended the connection because a transaction on it took too long, or waited too long for its next statement (transaction_timeout, idle_in_transaction_session_timeout).',
   true,
 )
 
@@ -168,6 +211,8 @@ const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   '23': REFUSED_ROW,
   '25006': READ_ONLY,
   '25P02': GIVEN_UP,
+  '25P03': TOO_LONG,
+  '25P04': TOO_LONG,
   '28000': WRONG_PASSWORD,
   '28P01': WRONG_PASSWORD,
   '3D000': unavailable('does not have the database that the connection string names.', false),

@@ -36,7 +36,9 @@ describe('options of the PostgreSQL store', () => {
     'postgres://u:p@secret#x@localhost/shop',
     'postgres://u:p@secret?x@localhost/shop',
     'postgres://u:p@/secret@localhost/shop',
-  ])('refuse %s, of which a driver would take the password for the server', (connectionString) => {
+    'postgres://u:p@secret?x=1@localhost/shop',
+    'postgres://u:p%ff@localhost/shop',
+  ])('refuse %s, which a driver would misread', (connectionString) => {
     expect(() => resolve({ connectionString })).toThrow(/encode special characters of the password/)
   })
 
@@ -44,6 +46,7 @@ describe('options of the PostgreSQL store', () => {
     'postgres://u@/shop?host=/run/postgresql',
     'postgres://ada%40corp:a@b@localhost/shop',
     'postgres://localhost/shop?application_name=me@here',
+    'postgres://localhost/shop?sslrootcert=/home/ada@corp/ca.crt',
   ])('take %s', (connectionString) => {
     expect(resolve({ connectionString }).source).toMatchObject({ connectionString })
   })

@@ -14,11 +14,25 @@ export const refuse = (option: string, value: unknown, text: string): never => {
  * server, and be named in messages.
  */
 const isMisread = ({ pathname, hash, searchParams }: URL): boolean =>
-  [pathname, hash, ...searchParams.keys()].some((part) => part.includes('@'))
+  [pathname, hash, ...searchParams.keys()].some((part) => part.includes('@')) ||
+  // A path may have one in it, too.
+  [...searchParams.values()].some((value) => /^[^/]*@[^@/]+\//.test(value))
+
+/** Drivers do so, and their error would be about nothing that anybody knows. */
+const canBeDecoded = ({ username, password }: URL): boolean => {
+  try {
+    decodeURIComponent(username + password)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const isClear = (address: URL): boolean => !isMisread(address) && canBeDecoded(address)
 
 /** The value is not repeated in the message: it may hold a password. A driver's own error might. */
 export const checkParses = (option: string, value: string, address = value): string =>
-  URL.canParse(address) && !isMisread(new URL(address))
+  URL.canParse(address) && isClear(new URL(address))
     ? value
     : refuse(
         option,
