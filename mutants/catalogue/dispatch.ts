@@ -314,7 +314,7 @@ export const DISPATCH: readonly Mutant[] = [
   {
     name: 'refused-batch-not-split',
     file: SETTLE,
-    find: 'if (!transient && batch.length > 1) {',
+    find: 'if (!isOutage && batch.length > 1) {',
     replace: 'if (!transient && batch.length > this.#options.maxBatch) {',
     breaks: 'one settlement that the database refuses does not hold up the others',
     hunters: [SETTLE_TEST],
