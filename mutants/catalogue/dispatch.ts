@@ -315,7 +315,7 @@ export const DISPATCH: readonly Mutant[] = [
     name: 'refused-batch-not-split',
     file: SETTLE,
     find: 'if (!isOutage && batch.length > 1) {',
-    replace: 'if (!transient && batch.length > this.#options.maxBatch) {',
+    replace: 'if (!isOutage && batch.length > this.#options.maxBatch) {',
     breaks: 'one settlement that the database refuses does not hold up the others',
     hunters: [SETTLE_TEST],
   },
