@@ -1,10 +1,4 @@
-/**
- * Runs the conformance suite of stores on one of them and counts.
- *
- *   npm run test:stores -- sqlite [--json]
- *
- * The last line with --json is { suite, target, passed, failed, skipped: [{ case, reason }] }.
- */
+/** `npm run test:stores`: the conformance suite of stores on one of them. */
 import { runStoreSuite } from '../src/testing/suites/index.ts'
 import { STORE_TARGETS } from '../test/stores/targets.ts'
 import { type Counted, countCases, reportCounted } from './count-cases.ts'
@@ -12,7 +6,13 @@ import { serviceOf } from './services/catalogue.ts'
 import { serviceUrls } from './services/index.ts'
 
 const names = Object.keys(STORE_TARGETS)
-const usage = `usage: npm run test:stores -- <${names.join('|')}> [--json]`
+const usage = `usage: npm run test:stores -- <${names.join('|')}> [--json]
+
+Runs the conformance suite of stores on one of them and counts. A server that the environment does not name is started.
+
+  --json   the last line on stdout is one JSON object: {suite, target, passed, failed, skipped: [{case, reason}]}
+
+Exit code: 0 no case failed, 1 one did, 2 the command was not understood.`
 
 const args = process.argv.slice(2)
 if (args.includes('--help')) {

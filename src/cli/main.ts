@@ -61,6 +61,8 @@ const runCommand = async (parsed: Parsed): Promise<number> => {
   }
   process.on('SIGINT', interrupt)
   process.on('SIGTERM', interrupt)
+  // Whoever closes a terminal wants what runs in it to end, as by Ctrl-C. Where there is none a worker takes it for a wish.
+  if (stdout.isTTY || stderr.isTTY) process.on('SIGHUP', interrupt)
   let exitCode: number
   try {
     checkOperands(parsed)
@@ -103,7 +105,8 @@ const leave = (exitCode: number): void => {
 
 const readerLeft = (error: NodeJS.ErrnoException): void => {
   if (error.code === 'EPIPE') process.exit(EXIT.pipe)
-  throw error
+  // The terminal was closed. That is a signal, too, and what runs may end first.
+  if (error.code !== 'EIO') throw error
 }
 
 let isCrashing = false

@@ -29,6 +29,8 @@ export const tableName = (host: OutboxHost, table: string): string | null => {
 export interface DeclaredIndex {
   /** Without quotes; behind the name of its table where only the two together are unique. */
   readonly name: string
+  /** Where its name begins with it. */
+  readonly table: string | null
   /** The statement that makes it anew. */
   readonly make: string
 }
@@ -41,10 +43,15 @@ const KEYS = /^ *((?:UNIQUE )?KEY (\w+) \(.*\)),?$/gm
 /** The indexes that the store makes, beside the primary keys. */
 export const declaredIndexes = (host: OutboxHost): readonly DeclaredIndex[] => {
   const sql = host.store.schema.sql()
-  const byStatement = [...sql.matchAll(STATEMENTS)].map(([make, name]) => ({ name: name as string, make }))
-  const byTable = [...sql.matchAll(TABLES)].flatMap(([, table, body = '']) =>
+  const byStatement = [...sql.matchAll(STATEMENTS)].map(([make, name]) => ({
+    name: name as string,
+    table: null,
+    make,
+  }))
+  const byTable = [...sql.matchAll(TABLES)].flatMap(([, table = '', body = '']) =>
     [...body.matchAll(KEYS)].map(([, key, name]) => ({
       name: `${table}.${name}`,
+      table,
       make: `ALTER TABLE \`${table}\` ADD ${key};`,
     })),
   )

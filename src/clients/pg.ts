@@ -20,6 +20,7 @@ export const pgTransactions = <Pool extends PostgresPool<object>>(
     // Nobody knows what is between this pool and the server, and not every pooler carries names over.
     statementName: () => undefined,
     losesStatements: () => false,
+    understandsFlush: false,
     inTime: (answer) => answer,
   })
 }

@@ -141,6 +141,10 @@ export const isStoreOutage = (error: unknown): boolean => {
   return OUTAGES.has(code) && detail?.mayBeContent !== true
 }
 
+/** An outage that does not end by itself. */
+export const isToBeMended = (error: unknown): boolean =>
+  isStoreOutage(error) && (error as Partial<StoreError>).transient !== true
+
 const PERMANENT = Symbol.for('posthaste.permanent')
 const RETRY_AFTER = Symbol.for('posthaste.retry-after')
 const OUTAGE = Symbol.for('posthaste.outage')

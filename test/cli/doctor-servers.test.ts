@@ -40,5 +40,24 @@ it.each(['mysql', 'mariadb'] as const)(
     expect(found).toMatchObject({ level: 'error', text: `missing: ${prefix}deliveries.by_key` })
     await client.query(/ALTER TABLE .*;/.exec(found.remedy)?.[0] ?? '')
     expect(await indexes()).toMatchObject({ level: 'ok' })
+    const user = `ph_${randomBytes(6).toString('hex')}`
+    await client.query(`CREATE USER '${user}'@'%' IDENTIFIED BY 'Secret-1'`)
+    onTestFinished(async () => void (await client.query(`DROP USER '${user}'@'%'`)))
+    for (const table of [
+      'deliveries',
+      'destinations',
+      'events',
+      'finished',
+      'migrations',
+      'workers',
+      'lanes',
+    ])
+      await client.query(`GRANT SELECT ON ${prefix}${table} TO '${user}'@'%'`)
+    place[1] = Object.assign(new URL(url), { username: user, password: 'Secret-1' }).href
+    // What this user may not see is not missing.
+    expect(await indexes()).toMatchObject({
+      level: 'skipped',
+      text: expect.stringContaining(`${prefix}dedup`),
+    })
   },
 )

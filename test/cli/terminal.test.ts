@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createFolder, createShop, createShopWithDead, PROGRAM } from './cli.ts'
 
-/** Runs its arguments in a pseudo-terminal of 100 columns; ends them with Ctrl-C once the text was seen, or waits. */
+/** Runs its arguments in a pseudo-terminal of 100 columns; once the text was seen gives Ctrl-C or is closed; or waits. */
 const PTY = `import fcntl, os, pty, struct, sys, termios
-seen, args = sys.argv[1].encode(), sys.argv[2:]
+how, seen, args = sys.argv[1], sys.argv[2].encode(), sys.argv[3:]
 pid, fd = pty.fork()
 if pid == 0:
     os.execvp(args[0], args)
@@ -24,6 +24,9 @@ while True:
     out += chunk
     if seen and seen in out and not sent:
         sent = True
+        if how == 'close':
+            os.close(fd)
+            break
         os.write(fd, b'\\x03')
 sys.stdout.buffer.write(out)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
@@ -33,10 +36,11 @@ const inTerminal = (
   cwd: string,
   until: string,
   args: readonly string[],
+  how: 'interrupt' | 'close' = 'interrupt',
 ): Promise<{ readonly code: number; readonly output: string }> =>
   new Promise((resolve) => {
     writeFileSync(join(cwd, 'terminal.py'), PTY)
-    const all = ['terminal.py', until, process.execPath, PROGRAM, ...args]
+    const all = ['terminal.py', how, until, process.execPath, PROGRAM, ...args]
     const env = { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'xterm-256color' }
     execFile('python3', all, { cwd, env }, (error, stdout) => {
       resolve({ code: error === null ? 0 : Number(error.code), output: stdout })
@@ -87,6 +91,17 @@ describe('in a terminal', { timeout: 240_000 }, () => {
     const two = await inTerminal(shop.path, 'bob', ['worker', '--workers', '2', '--no-color'])
     expect(two.output).toMatch(/\d\d:\d\d:\d\d error a delivery is dead; redrive or discard it {2}worker=\d /)
     expect(two.output).not.toContain('{"time"')
+  })
+
+  it.each([
+    { flags: [], until: 'the worker delivers' },
+    { flags: ['--workers', '2'], until: 'all workers deliver' },
+  ])('a worker drains when its terminal is closed: $until', async ({ flags, until }) => {
+    const shop = await createShop()
+    await inTerminal(shop.path, until, ['worker', ...flags], 'close')
+    const { json } = await shop.run(['status', '--json'])
+    // Who does not say goodbye is still known here, with its lanes, until its lease has run out and somebody looks.
+    expect(json.outboxes[0].workers).toEqual([])
   })
 
   it('init asks its questions', async () => {

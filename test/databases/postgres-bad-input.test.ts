@@ -147,6 +147,24 @@ describe('a role that may not', () => {
     expect(await reader.inspect.counts()).toEqual([])
   })
 
+  it('register as a worker is told so, also where its destinations are known already', async () => {
+    await world.migrate()
+    const known = world.listen(world.outbox())
+    await known.start()
+    await publishTick(known, 1)
+    await world.drained()
+    const url = await roleUrl([
+      'GRANT USAGE ON SCHEMA {schema}',
+      'GRANT SELECT ON ALL TABLES IN SCHEMA {schema}',
+    ])
+    const reader = world.listen(world.outbox({ url, migrate: false }))
+    for (const attempt of [() => reader.start(), () => reader.processOnce()]) {
+      const { code, text } = await failureOf(attempt())
+      expect(code).toBe('POSTHASTE_STORE_READ_ONLY')
+      expect(text).toContain('permission denied for')
+    }
+  })
+
   it('see the schema is told so', async () => {
     await world.migrate()
     const { code, text } = await failureOf(world.outbox({ url: await roleUrl([]), migrate: false }).start())

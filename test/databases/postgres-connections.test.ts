@@ -152,6 +152,35 @@ describe('a transaction of the store itself', () => {
     await outbox.close()
     await pool.end()
   })
+
+  it('[41] nor is one at whose COMMIT the server dies, and says so in another language', async () => {
+    await using fresh = new PostgresWorld(world.url)
+    const lastWords = Object.assign(new Error('konnte nicht schreiben'), { code: '53100', severity: 'PANIK' })
+    const Client = class extends pg.Client {
+      override query(...args: unknown[]): never {
+        const [config, values, callback] = args as [{ text?: string }, unknown, (error: Error) => void]
+        const { stream } = (this as unknown as { readonly connection: { readonly stream: Socket } })
+          .connection
+        const dies = (): void => {
+          stream.destroy()
+          callback(lastWords)
+        }
+        return Reflect.apply(super.query, this, [
+          config,
+          values,
+          config.text === 'COMMIT' ? dies : callback,
+        ]) as never
+      }
+    }
+    Object.defineProperty(Client.prototype.query, 'length', { value: 3 })
+    const pool = new pg.Pool({ connectionString: world.url, Client })
+    const onStatement = (sql: string): void => void fresh.statements.push(sql)
+    const outbox = fresh.outbox({ store: postgresStore({ pool, schema: fresh.schema, onStatement }) })
+    await expect(outbox.schema.migrate()).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE' })
+    expect(fresh.statements.filter((sql) => sql === 'COMMIT')).toHaveLength(1)
+    await outbox.close()
+    await pool.end()
+  })
 })
 
 it('[38] a connection that ends in the same breath in which it is made does not end the process', async () => {
@@ -199,6 +228,54 @@ describe('connections that fall silent', () => {
     await world.until(() => proxy.swallowed.size > 1)
     // Others of the pool may be tried, and thrown away, later.
     await world.until(() => !proxy.open.some((one) => proxy.swallowed.has(one)))
+    await outbox.close()
+  })
+
+  it('[39] under BEGIN and the first statement, are thrown away; a statement that takes long is not in the way', async () => {
+    await using proxy = await startProxy(world.url)
+    const outbox = world.outbox({ url: proxy.url, serve: [], storeOptions: { queryTimeoutMs: 2_000 } })
+    await outbox.start()
+    const ask = (seconds: number): Promise<unknown> =>
+      outbox.transaction((tx) => tx.query('SELECT pg_sleep($1)', [seconds]))
+    // From the first event on BEGIN travels with the first statement.
+    await publishTick(outbox, 1)
+    await ask(4)
+    expect(world.statements.at(-1)).toBe('COMMIT')
+    proxy.goSilent()
+    proxy.pass()
+    await expect(ask(0)).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: true })
+    await ask(0)
+    await outbox.close()
+  })
+
+  it('[39] under BEGIN and values that could not be sent, are thrown away too', async () => {
+    await using proxy = await startProxy(world.url)
+    const outbox = world.outbox({ url: proxy.url, serve: [], storeOptions: { queryTimeoutMs: 1_000 } })
+    await outbox.start()
+    await publishTick(outbox, 1)
+    const circle: unknown[] = []
+    circle.push({ circle })
+    proxy.goSilent()
+    proxy.pass()
+    const asking = outbox.transaction(async (tx) => {
+      await expect(tx.query('SELECT $1::json', [{ circle }])).rejects.toThrow(TypeError)
+      await tx.query('SELECT 1')
+    })
+    await expect(asking).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: true })
+    await outbox.close()
+  })
+
+  it('[39] under BEGIN and a statement that nobody awaited: known not to have happened', async () => {
+    await using proxy = await startProxy(world.url)
+    const outbox = world.outbox({ url: proxy.url, serve: [], storeOptions: { queryTimeoutMs: 1_000 } })
+    await outbox.start()
+    await publishTick(outbox, 1)
+    proxy.goSilent()
+    proxy.pass()
+    const asking = outbox.transaction(async (tx) => {
+      tx.query('SELECT $1::int', [1]).catch(() => undefined)
+    })
+    await expect(asking).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: true })
     await outbox.close()
   })
 

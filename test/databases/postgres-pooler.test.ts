@@ -1,11 +1,15 @@
 /** Through PgBouncer in transaction mode, which is restarted. It is a pooler of its own. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { killService, startService } from '../../scripts/services/index.ts'
+import { newPostgresUrl } from '../stores/servers.ts'
 import { PostgresWorld, publishTick, tick } from './postgres-world.ts'
+import { startProxy } from './proxy.ts'
 import { codesOf, judge, OUTAGE_CODES, startTraffic, WELL } from './traffic.ts'
 
 const POOLER = 'pgbouncer@faults'
 const START_TIMEOUT_MS = 300_000
+/** Of the protocol of PostgreSQL: answer what was sent so far. */
+const FLUSH = 'H\0\0\0\x04'
 
 let url: string
 
@@ -66,5 +70,25 @@ describe('behind PgBouncer in transaction mode', () => {
     ])
     const locks = await world.rows("SELECT FROM pg_locks WHERE locktype = 'advisory'")
     expect(locks).toEqual([])
+  })
+
+  it('[36] none is asked to answer BEGIN before its statement: some drop that message, others answer it wrongly', async () => {
+    const askedOf = async (server: string): Promise<{ begun: number; flushes: number }> => {
+      await using world = new PostgresWorld(server)
+      await using proxy = await startProxy(server)
+      const asked = { begun: 0, flushes: 0 }
+      const outbox = world.outbox({ url: proxy.url, serve: [] })
+      await outbox.start()
+      await publishTick(outbox, 1)
+      proxy.onSent((_, data) => {
+        if (data.includes('BEGIN\0')) asked.begun += 1
+        if (data.includes(FLUSH)) asked.flushes += 1
+      })
+      await outbox.transaction((tx) => tx.query('SELECT $1::int', [1]))
+      await outbox.close()
+      return asked
+    }
+    expect(await askedOf(url)).toEqual({ begun: 1, flushes: 0 })
+    expect(await askedOf(newPostgresUrl())).toEqual({ begun: 1, flushes: 1 })
   })
 })

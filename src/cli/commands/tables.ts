@@ -126,11 +126,9 @@ export const partitions: Command = {
       if (store.maintenance.partitions === undefined)
         throw new OutboxError(
           ERROR_CODES.unsupported,
-          `the tables of outbox "${name}" have no partitions: ${
-            store.name === 'sqlite'
-              ? 'SQLite has none'
-              : 'its store has layout "plain". New tables get them with layout "partitioned"; posthaste cleanup serves these'
-          }`,
+          store.name === 'sqlite'
+            ? `the tables of outbox "${name}" have no partitions: SQLite has none`
+            : `the store of outbox "${name}" has layout "plain" here. If its tables were made with partitions, say layout "partitioned", for its workers too; posthaste cleanup serves tables without`,
         )
       const deadMs = options.retentionDeadHours === null ? null : options.retentionDeadHours * HOUR_MS
       const lookAheadMs = ahead ?? options.partitionAheadHours * HOUR_MS

@@ -79,6 +79,7 @@ export class Supervisor {
     const health = healthPort === null ? null : await startHealth(healthHost, healthPort, pages)
     for (let index = 0; index < workers; index += 1) this.#keep(this.#start(index))
     const roll = (): void => {
+      if (signal.aborted) return
       this.#rolling = this.#rolling.then(() => this.#roll())
     }
     process.on('SIGHUP', roll)

@@ -225,7 +225,7 @@ export class Engine implements HotIntake {
   /** Like `start`, but nothing goes on by itself: for one round of `processOnce`. */
   async startOnce(): Promise<void> {
     await this.#declare()
-    await this.#lanes.beat()
+    await this.#lanes.enter()
   }
 
   /**

@@ -13,6 +13,7 @@
  *   before the statement is sent, and by the monotonic clock.
  * - A lane is given up only when nothing of it is queued, claimed or in flight here.
  */
+import { isToBeMended } from '../errors.ts'
 import { LANES } from '../model/lane.ts'
 import { CHANNELS, type LanesMessage, tell } from '../runtime/channels.ts'
 import type {
@@ -27,11 +28,10 @@ import type {
 } from '../spi/index.ts'
 import type { LaneEvents, LaneOptions } from './lane-events.ts'
 import type { LeaseWatch } from './lease-watch.ts'
+import { Trouble } from './trouble.ts'
 
 /** While others could fail or lanes are missing, look this often: a takeover shall not wait for a renewal. */
 const WATCH_MS = 500
-
-const WARN_EVERY_MS = 10_000
 
 const laneOf = ({ lane }: OwnedLane): number => lane
 
@@ -44,6 +44,7 @@ export class Lanes {
   readonly #events: LaneEvents
   readonly #newId: () => string
   readonly #watch: LeaseWatch
+  readonly #trouble: Trouble
   /** Lane → epoch, by destination. */
   readonly #owned = new Map<string, Map<number, number>>()
   readonly #leaving = new Map<string, Set<number>>()
@@ -58,8 +59,6 @@ export class Lanes {
   #timer: Cancel | null = null
   #round: Promise<void> | null = null
   #stopped = false
-  /** When trouble with the database was last told of; null while there is none. */
-  #warnedAt: number | null = null
 
   constructor(
     parts: {
@@ -79,6 +78,7 @@ export class Lanes {
     this.#metrics = parts.metrics
     this.#newId = parts.newId
     this.#watch = parts.watch
+    this.#trouble = new Trouble(parts.runtime, parts.logger)
     this.#options = options
     this.#events = events
     this.#workerId = parts.newId()
@@ -121,10 +121,19 @@ export class Lanes {
     return this.#owned.get(destination)?.size ?? 0
   }
 
-  /** Registers and takes what is free; then goes on by itself until `stop`. */
+  /** Enters, and then goes on by itself until `stop`. */
   async start(): Promise<void> {
-    await this.beat()
+    await this.enter()
     this.#arm()
+  }
+
+  /**
+   * The first round: registers and takes what is free. It fails with what somebody has to mend, such as a right that is
+   * missing: going on would look like a process that delivers.
+   */
+  async enter(): Promise<void> {
+    await this.beat()
+    if (isToBeMended(this.#trouble.met)) throw this.#trouble.met
   }
 
   /** One round: renew when it is time, survey, take and give up. Rounds never overlap. */
@@ -169,26 +178,15 @@ export class Lanes {
       if (!this.#registered) await this.#register()
       else if (this.#runtime.monotonicNow() >= this.#renewAt && !(await this.#renew())) return
       await this.#balance()
-      if (this.#warnedAt === null) return
-      this.#warnedAt = null
-      this.#logger.log('info', 'lanes are renewed and balanced again', { worker: this.#workerId })
+      this.#trouble.isOver('lanes are renewed and balanced again', { worker: this.#workerId })
     } catch (error) {
-      this.#warn(error)
+      this.#trouble.meets(error, 'lanes could not be renewed or balanced; tried again shortly', {
+        worker: this.#workerId,
+      })
       // Soon again, but not in a busy loop against a database that is down.
       const soon = this.#runtime.monotonicNow() + Math.min(WATCH_MS, this.#options.renewMs)
       this.#renewAt = this.#renewAt < soon ? soon : this.#renewAt
     }
-  }
-
-  /** An outage fails every half second; the log gets its beginning, and then a line now and then. */
-  #warn(error: unknown): void {
-    const now = this.#runtime.monotonicNow()
-    if (this.#warnedAt !== null && now - this.#warnedAt < WARN_EVERY_MS) return
-    this.#warnedAt = now
-    this.#logger.log('warn', 'lanes could not be renewed or balanced; tried again shortly', {
-      worker: this.#workerId,
-      error: String(error),
-    })
   }
 
   async #register(): Promise<void> {

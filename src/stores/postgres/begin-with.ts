@@ -25,15 +25,20 @@ interface Beginning extends DriverQuery {
   readonly hasBegun: boolean
   /** Values that cannot be sent are refused by the driver; BEGIN is sent all the same. */
   readonly isWriting: boolean
+  /** Called when BEGIN is answered, or never will be; null: nobody waits for that, and it comes with the statement's answer. */
+  begun: (() => void) | null
 }
 
 const withBegin = (Query: DriverQueryClass): (new (config: unknown, values: unknown) => Beginning) =>
   class extends Query implements Beginning {
     hasBegun = false
     isWriting = false
+    begun: Beginning['begun'] = null
 
     override prepare(wire: PostgresWire): void {
       writeBegin(wire)
+      // The statement may take long, and nobody is to be in its way. But who does not even answer BEGIN is not there any more.
+      if (this.begun !== null) wire.flush()
       this.isWriting = true
       super.prepare(wire)
       this.isWriting = false
@@ -42,6 +47,7 @@ const withBegin = (Query: DriverQueryClass): (new (config: unknown, values: unkn
     override handleCommandComplete(message: unknown, wire: PostgresWire): void {
       if (this.hasBegun) super.handleCommandComplete(message, wire)
       this.hasBegun = true
+      this.begun?.()
     }
   }
 
@@ -63,7 +69,10 @@ const beginningOf = (connection: PostgresConnection): ReturnType<typeof withBegi
 
 /** Whether BEGIN can wait for the first statement at all. */
 export const canBeginWith = (connection: PostgresConnection): boolean =>
-  canGroup(connection) && isCarrier(connection) && beginningOf(connection) !== null
+  canGroup(connection) &&
+  typeof (connection.connection as Partial<PostgresWire>).flush === 'function' &&
+  isCarrier(connection) &&
+  beginningOf(connection) !== null
 
 interface Config {
   readonly text?: unknown
@@ -106,24 +115,44 @@ export const beginningWith = (connection: PostgresConnection, args: readonly unk
   return query
 }
 
-/** `refused` hears why BEGIN has failed before anything that was sent behind it can run outside a transaction. */
+interface Listeners {
+  /**
+   * Ends the connection, and says why it failed. Called before anything that was sent behind a BEGIN that failed can run
+   * outside a transaction, or behind a statement that was given up.
+   */
+  readonly abandon: (error: unknown) => unknown
+  /** Gets the answer to BEGIN, and may abandon the connection when it does not come. Null where nobody can ask for it alone. */
+  readonly watch: ((begun: Promise<void>) => void) | null
+}
+
 export const sendBeginning = (
   connection: PostgresConnection,
   query: Beginning,
-  refused: (error: unknown) => unknown,
+  { abandon, watch }: Listeners,
 ): Promise<PostgresAnswer> =>
   new Promise<PostgresAnswer>((resolve, reject) => {
+    if (watch !== null) {
+      const begun = new Promise<void>((answered) => {
+        query.begun = answered
+      })
+      watch(begun)
+    }
     query.callback = (error, answer) => {
+      // What cannot be sent says nothing about BEGIN, which is on its way.
+      if (error && query.isWriting) return reject(error)
+      query.begun?.()
       if (!error) return resolve(answer)
-      if (query.hasBegun || query.isWriting) return reject(error)
-      // BEGIN is answered together with its statement, so it may be that which took too long.
-      const why = refused(error)
+      // A statement that was given up is still at work there, so nothing can follow it.
+      if (query.hasBegun && !isTimeout(error)) return reject(error)
+      const why = abandon(error)
+      // A limit of the application's is its own to recognise.
       reject(isTimeout(error) ? error : why)
     }
     try {
       connection.query(query)
     } catch (error) {
-      reject(refused(error))
+      query.begun?.()
+      reject(abandon(error))
     }
   }).catch((error: unknown) => {
     // As `pg` does it: the trace leads to whoever asked, not to the socket.

@@ -79,6 +79,7 @@ interface OpenState {
   /** Those of the store's own pools that have not ended. */
   readonly connections: Set<PostgresConnection>
   prepare: boolean
+  isDirect: boolean
 }
 
 /**
@@ -166,6 +167,11 @@ export class PostgresDatabase {
     return true
   }
 
+  /** Not every pooler understands Flush: some drop it, one answers it with an error and goes on with what is behind it. */
+  get understandsFlush(): boolean {
+    return this.#state?.isDirect === true
+  }
+
   /** Fails when the answer does not come in time; the connection has to be thrown away then. */
   inTime<T>(answer: Promise<T>): Promise<T> {
     return this.#watchdog?.watch(answer) ?? answer
@@ -225,11 +231,12 @@ export class PostgresDatabase {
         await session.rows('COMMIT')
         return result
       } catch (error) {
-        // Of one that was cut off at COMMIT nobody knows whether it happened, unless it was not sent. What ROLLBACK says
-        // afterwards is no answer to that.
-        isInDoubt = isCommitting && !isUnsent(error) && !isRefused(error)
+        // Of one that was cut off at COMMIT nobody knows whether it happened, unless it was not sent.
+        isInDoubt = isCommitting && !isUnsent(error)
         // When even this fails the connection is broken, and is thrown away with what was open on it.
         if (!isBroken(error)) await session.rows('ROLLBACK')
+        // Who refuses COMMIT answers ROLLBACK. Who dies may say why in a language that is not ours, and does not.
+        isInDoubt &&= !isRefused(error)
         throw error
       }
     }, mayGoOn)
@@ -317,10 +324,10 @@ export class PostgresDatabase {
       announcing(pool).on('remove', (connection) => connections.delete(connection))
     }
     const prepare = this.options.prepare ?? false
-    const state: OpenState = { context, pools, onError, watchdog, connections, prepare }
+    const state: OpenState = { context, pools, onError, watchdog, connections, prepare, isDirect: false }
     try {
-      const isDirect = await this.#withConnection(state, (connection) => this.#isDirect(state, connection))
-      state.prepare = this.options.prepare ?? isDirect
+      state.isDirect = await this.#withConnection(state, (connection) => this.#isDirect(state, connection))
+      state.prepare = this.options.prepare ?? state.isDirect
       this.#state = state
     } catch (error) {
       await this.#leave(state).catch(() => undefined)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import { ERROR_CODES, isStoreOutage, StoreError } from '../../core/errors.ts'
 import { isBroken, isConflict, isCutOff, isRefused, sqlState, storeErrorOf } from './errors.ts'
 
 const server = (code: string, extra: object = {}): Error =>
@@ -36,6 +36,16 @@ describe('errors of PostgreSQL', () => {
   ])('%s becomes %s', (state, code, transient) => {
     const error = translated(server(state))
     expect([error.code, error.transient, error.detail.sqlState]).toEqual([code, transient, state])
+  })
+
+  it.each(['55000', 'XX000', '0A000'])('%s is an outage where the connection ends with it', (state) => {
+    const error = translated(server(state, { severity: 'FATAL' }))
+    expect([error.code, error.transient, isStoreOutage(error)]).toEqual([
+      ERROR_CODES.storeUnavailable,
+      true,
+      true,
+    ])
+    expect(error.message).toContain('ended the connection')
   })
 
   it.each(['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', 'EAI_AGAIN', 'ENOTFOUND'])(

@@ -239,6 +239,12 @@ const TRANSLATIONS: Readonly<Record<string, Translation>> = {
 const translationOf = (state: string): Translation | undefined =>
   TRANSLATIONS[state] ?? TRANSLATIONS[state.slice(0, 3)] ?? TRANSLATIONS[state.slice(0, 2)]
 
+/** Whoever ends the connection says nothing about the statement, whatever the code. */
+const unnamed = (error: unknown, message: string): Translation =>
+  isLastWord(error)
+    ? { ...unavailable('ended the connection.', true), quotes: true }
+    : refusedStatement(`refused a statement: ${message}`)
+
 /**
  * Errors of our own pass unchanged, so that a caller may translate at every border; so do errors that no
  * database raised, because a mistake in a program must not look like an outage.
@@ -248,7 +254,7 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
   const state = sqlState(error)
   if (state !== null) {
     const { message, constraint } = error as DriverError
-    const known = translationOf(state) ?? refusedStatement(`refused a statement: ${String(message)}`)
+    const known = translationOf(state) ?? unnamed(error, String(message))
     return new StoreError(known.code, `${place} ${sentenceOf(known, error)}`, {
       cause: error,
       transient: known.transient,

@@ -26,7 +26,7 @@ import { canGroup, isCarrier, type PostgresWire, StatementGroup } from './statem
 /** What transactions need of a database; a client has it without a store. */
 export type TransactionHome = Pick<
   PostgresDatabase,
-  'place' | 'transactionPool' | 'statementName' | 'losesStatements' | 'inTime'
+  'place' | 'transactionPool' | 'statementName' | 'losesStatements' | 'inTime' | 'understandsFlush'
 > & { readonly options: Pick<PostgresDatabase['options'], 'onStatement'> }
 
 /** Longer ones are sent at once: they take the server a while, and us memory. */
@@ -57,6 +57,8 @@ export class OpenConnection {
   #broken = false
   /** Why the connection ended; before COMMIT, so it was not sent. */
   #lost: Error | null = null
+  /** BEGIN was not answered in time, so the driver never sent what was behind it and its statement. */
+  #silent = false
 
   private constructor(connection: PostgresConnection, database: TransactionHome) {
     this.connection = connection
@@ -90,7 +92,10 @@ export class OpenConnection {
     if (query !== null) {
       this.#database.options.onStatement?.('BEGIN')
       this.#owesBegin = null
-      return sendBeginning(this.connection, query, this.#notBegun)
+      return sendBeginning(this.connection, query, {
+        abandon: this.#abandon,
+        watch: this.#database.understandsFlush ? this.#watchBegin : null,
+      })
     }
     this.overtake()
     // BEGIN did not even reach the driver.
@@ -236,11 +241,10 @@ export class OpenConnection {
         return Promise.all([this.#answeredBegin(this.#beginAlone(query)), this.#send(deferred)])
       this.#database.options.onStatement?.(deferred.sql)
       const group = new StatementGroup(this.#queryOf(deferred), 'BEGIN')
-      const refused = (error: unknown): unknown =>
-        group.hasRun ? this.#failed(error) : this.#notBegun(error)
+      const refused = (error: unknown): unknown => (group.hasRun ? this.#failed(error) : this.#abandon(error))
       return this.#answeredBegin(group.send(this.connection, refused))
     } catch (error) {
-      return Promise.reject(this.#notBegun(error))
+      return Promise.reject(this.#abandon(error))
     }
   }
 
@@ -248,7 +252,7 @@ export class OpenConnection {
     let settle: (error: Error | null) => void = () => undefined
     // Called outside of the promise, so that it fails at once if it does.
     const answer = new Promise<void>((resolve, reject) => {
-      settle = (error) => (error ? reject(this.#notBegun(error)) : resolve())
+      settle = (error) => (error ? reject(this.#abandon(error)) : resolve())
     })
     Reflect.apply(query, this.connection, [{ text: 'BEGIN' }, undefined, settle])
     return answer
@@ -259,12 +263,19 @@ export class OpenConnection {
       await this.#database.inTime(answer)
     } catch (error) {
       // Of others the connection has heard already.
-      throw isTimeout(error) ? this.#notBegun(error) : error
+      if (!isTimeout(error)) throw error
+      this.#silent = true
+      throw this.#abandon(error)
     }
   }
 
-  /** Called before the driver sends what waits behind BEGIN: without a transaction each of that would be final. */
-  readonly #notBegun = (error: unknown): unknown => {
+  /** Whoever sent the statement hears of it: the connection ends, and the driver says so of what was on it. */
+  readonly #watchBegin = (begun: Promise<void>): void => {
+    this.#answeredBegin(begun).catch(() => undefined)
+  }
+
+  /** Called before the driver sends what waits behind a BEGIN that failed: without a transaction each of that would be final. */
+  readonly #abandon = (error: unknown): unknown => {
     this.#broken = true
     this.#failure ??= this.#failed(error)
     const { stream } = this.connection.connection as PostgresWire
@@ -358,7 +369,7 @@ export class OpenConnection {
   /** False for `wasCommit`: it was the statement in front of it that failed, and fails as it would have alone. */
   async #notCommitted(error: unknown, wasCommit: boolean): Promise<unknown> {
     const cause = this.#failed(error)
-    if (isUnsent(error)) return cause
+    if (isUnsent(error) || this.#silent) return cause
     const wasBroken = this.#broken
     // Who refuses a statement answers ROLLBACK. Who only says that the server was lost does not.
     if (isRefused(error)) await this.rollback()

@@ -47,6 +47,7 @@ describe('options of the PostgreSQL store', () => {
     'postgres://ada%40corp:a@b@localhost/shop',
     'postgres://localhost/shop?application_name=me@here',
     'postgres://localhost/shop?sslrootcert=/home/ada@corp/ca.crt',
+    'postgres://localhost/shop?sslrootcert=certs%40corp/ca.crt',
   ])('take %s', (connectionString) => {
     expect(resolve({ connectionString }).source).toMatchObject({ connectionString })
   })

@@ -16,6 +16,7 @@ export interface PostgresWire {
     readonly values: PostgresQuery['values']
   }): void
   execute(message: { readonly portal: string; readonly rows: number }): void
+  flush(): void
   sync(): void
 }
 

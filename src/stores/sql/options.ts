@@ -13,10 +13,13 @@ export const refuse = (option: string, value: unknown, text: string): never => {
  * An `@` behind the server's name was to end the user's name and password: what is before it would be taken for the
  * server, and be named in messages.
  */
-const isMisread = ({ pathname, hash, searchParams }: URL): boolean =>
-  [pathname, hash, ...searchParams.keys()].some((part) => part.includes('@')) ||
-  // A path may have one in it, too.
-  [...searchParams.values()].some((value) => /^[^/]*@[^@/]+\//.test(value))
+const isMisread = ({ pathname, hash, search }: URL): boolean =>
+  [pathname, hash].some((part) => part.includes('@')) ||
+  // A path may have one in it, too. As it was written: whoever encoded it meant it.
+  search
+    .slice(1)
+    .split('&')
+    .some((parameter) => /^[^=]*@/.test(parameter) || /=[^/]*@[^@/]+\//.test(parameter))
 
 /** Drivers do so, and their error would be about nothing that anybody knows. */
 const canBeDecoded = ({ username, password }: URL): boolean => {

@@ -5,10 +5,10 @@ import { storeErrorOf } from '../../../src/stores/postgres/errors.ts'
 import type { PublisherHarness, ReceivedMessage } from '../../../src/testing/suites/index.ts'
 import { lowerNames, untilThere } from '../received.ts'
 
-/** The outbox of a database of PostgreSQL that answers with an error of this code. */
+/** The outbox of a database of PostgreSQL that answers with an error of this code, and keeps the connection. */
 export const refusing = (code: string): ForwardTarget<null> => ({
   async transaction() {
-    const error = Object.assign(new Error('it is refused'), { code, severity: 'FATAL' })
+    const error = Object.assign(new Error('it is refused'), { code, severity: 'ERROR' })
     throw storeErrorOf(error, 'PostgreSQL')
   },
   publishMany: async () => [],
