@@ -1,9 +1,11 @@
 /** `npm run bench`: Posthaste beside its peers on one PostgreSQL. Prepares everything, then bench/peers/ measures. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { installNodes, nodeOfMajor } from '../scripts/packaged-nodes.ts'
-import { heading, mustRun, ROOT, run } from '../scripts/run.ts'
+import { heading, mustRun, ROOT, run, TYPESCRIPT } from '../scripts/run.ts'
 import { serviceUrls } from '../scripts/services/index.ts'
 import { machineText } from './machine.ts'
 import { SECTIONS, type Section, type Settings, type Sizes } from './peers/context.ts'
@@ -21,6 +23,7 @@ each with its best documented settings, in turns. About three quarters of an hou
   --rounds N       how often each is repeated; default 3
   --events N       backlog of the drain; default 150,000
   --growth LIST    numbers of finished rows; default 0,1000000,5000000
+  --away MS        the PostgreSQL is further away: every round trip takes that long, 2 to 100 ms; default: it is not
   --url URL        a PostgreSQL on which databases may be created; default: one is started
   --quick          small numbers, to see that everything works; the figures say nothing
   --help           this text
@@ -87,6 +90,7 @@ const parse = (args: readonly string[]) => {
     rounds: { type: 'string' },
     events: { type: 'string' },
     growth: { type: 'string' },
+    away: { type: 'string' },
     url: { type: 'string' },
     quick: { type: 'boolean' },
     help: { type: 'boolean' },
@@ -119,6 +123,18 @@ const installPeers = (): void => {
 }
 
 const OTHERS = ['mariadb', 'mysql'] as const
+
+const startAway = async (url: string, ms: number): Promise<{ url: string; process: ChildProcess }> => {
+  const args = [...TYPESCRIPT, join(ROOT, 'bench', 'away.ts'), url, String(ms)]
+  const away = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const [said] = (await Promise.race([
+    once(away.stdout, 'data'),
+    once(away, 'exit').then(() => {
+      throw new Error('what puts the server further away did not start')
+    }),
+  ])) as [Buffer]
+  return { url: String(said).trim(), process: away }
+}
 
 /** A server that cannot be had here is said so in the file; the rest is measured all the same. */
 const otherServers = async (): Promise<Settings['others']> => {
@@ -165,19 +181,32 @@ const main = async (): Promise<number> => {
     growth: growthOf(values.growth, base.growth),
   }
   const sections = sectionsOf(values.only)
+  const awayMs = values.away === undefined ? 0 : whole('away', values.away, 0)
+  // A timer takes a millisecond at least, and there is one for either direction.
+  if (awayMs === 1 || awayMs > 100) throw new UsageError(`--away must be 2 to 100 ms, not "${values.away}"`)
   const node = nodeOfMajor(installNodes(), NODE_MAJOR)
   installPeers()
   heading('PostgreSQL')
-  const url = values.url ?? (await serviceUrls(['postgres-new']))['postgres-new']
+  const near = values.url ?? (await serviceUrls(['postgres-new']))['postgres-new']
+  const away = awayMs === 0 ? null : await startAway(near, awayMs)
+  const url = away?.url ?? near
   const others = sections.includes('others') ? await otherServers() : {}
   const shown = process.argv
     .slice(2)
     .filter((arg, index, all) => arg !== '--url' && all[index - 1] !== '--url')
-  const settings: Settings = { url, others, command: `npm run bench -- ${shown.join(' ')}`, sections, sizes }
+  const settings: Settings = {
+    url,
+    others,
+    command: `npm run bench -- ${shown.join(' ')}`,
+    sections,
+    sizes,
+    awayMs,
+  }
   heading(`Measuring under Node ${node.version}`)
   rmSync(file, { force: true })
   // In that folder, because graphile-worker looks for a configuration from where it is started upwards.
   const code = run(node.path, [join(FOLDER, 'main.ts'), JSON.stringify(settings), file], FOLDER)
+  away?.process.kill()
   if (code !== 0 || !existsSync(file)) return 1
   const result = JSON.parse(readFileSync(file, 'utf8')) as BenchResult
   heading('Figures')

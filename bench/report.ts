@@ -20,6 +20,7 @@ const USAGE = `npm run bench:report -- FILE [--page PAGE]
 /** Where the figures of each benchmark go. */
 const MARKS = {
   peers: ['<!-- figures: begin (npm run bench:report) -->', '<!-- figures: end -->'],
+  away: ['<!-- away: begin (npm run bench:report) -->', '<!-- away: end -->'],
   brokers: ['<!-- brokers: begin (npm run bench:report) -->', '<!-- brokers: end -->'],
 } as const
 const PLOTS = 'performance'
@@ -34,6 +35,7 @@ const about = (result: BenchResult): string => {
   const peers = SUBJECT_NAMES.flatMap((name) =>
     versions[name] === undefined || name === 'handmade' ? [] : [`${SUBJECT_LABELS[name]} ${versions[name]}`],
   )
+  const { awayMs } = settings
   const server = Object.entries(postgres).map(([name, value]) => `${name} ${value}`)
   return [
     `Measured on ${result.date.slice(0, 10)} with \`${result.command}\`.`,
@@ -41,6 +43,9 @@ const about = (result: BenchResult): string => {
     machineText(machine, 'server and clients'),
     `- PostgreSQL: ${server.join(', ')}.`,
     `- Node ${result.node}; ${peers.join(', ')}.`,
+    ...(awayMs === undefined || awayMs === 0
+      ? []
+      : [`- A round trip to the server takes ${awayMs} ms more than on the machine itself.`]),
     `- ${settings.rounds} rounds in turns, payloads of ${settings.payloadBytes} bytes. In brackets: the lowest and the highest run.`,
   ].join('\n')
 }
@@ -83,10 +88,12 @@ const sectionOf = (result: BenchResult | BrokersResult): Section => {
       plots: [brokersPlot(result)],
       tables: brokersTables(result),
     }
+  const isAway = (result.settings.awayMs ?? 0) > 0
   return {
-    marks: MARKS.peers,
+    marks: isAway ? MARKS.away : MARKS.peers,
     about: [about(result), ...targets(result)],
-    plots: plotsOf(result),
+    // The names of their files are those of the server that is near.
+    plots: isAway ? [] : plotsOf(result),
     tables: tablesOf(result),
   }
 }

@@ -86,7 +86,7 @@ const sectionsOf = (context: Context, others: Settings['others'], has: (section:
 }
 
 export const assemble = (
-  { command, sections, others }: Settings,
+  { command, sections, others, awayMs }: Settings,
   context: Context,
   failures: readonly string[],
 ): BenchResult => {
@@ -103,6 +103,7 @@ export const assemble = (
       events: sizes.events,
       growthEvents: sizes.growthEvents,
       payloadBytes: Buffer.byteLength(JSON.stringify(payloadOf(12_345))),
+      awayMs,
       subjects: bySubject(subjects, ({ settings }) => settings),
     },
     ...sectionsOf(context, others, (section) => sections.includes(section)),

@@ -30,6 +30,8 @@ export interface Settings {
   readonly command: string
   readonly sections: readonly Section[]
   readonly sizes: Sizes
+  /** What a round trip to PostgreSQL takes besides; 0: it is on this machine. */
+  readonly awayMs: number
 }
 
 export interface Context {

@@ -49,6 +49,8 @@ export interface BenchResult {
     readonly events: number
     readonly growthEvents: number
     readonly payloadBytes: number
+    /** Added to every round trip. Files of before there was that do not have it. */
+    readonly awayMs?: number
     readonly subjects: BySubject<Readonly<Record<string, unknown>>>
   }
   /** Events per second, one process; and two. */

@@ -62,7 +62,11 @@ const runCommand = async (parsed: Parsed): Promise<number> => {
   process.on('SIGINT', interrupt)
   process.on('SIGTERM', interrupt)
   // Whoever closes a terminal wants what runs in it to end, as by Ctrl-C. Where there is none a worker takes it for a wish.
-  if (stdout.isTTY || stderr.isTTY) process.on('SIGHUP', interrupt)
+  // The shell says it and then the kernel does, but nobody is in a hurry.
+  if (stdout.isTTY || stderr.isTTY)
+    process.on('SIGHUP', (signal) => {
+      if (!session.isInterrupted) interrupt(signal)
+    })
   let exitCode: number
   try {
     checkOperands(parsed)
@@ -103,11 +107,14 @@ const leave = (exitCode: number): void => {
   stdout.write('', () => stderr.write('', end))
 }
 
-const readerLeft = (error: NodeJS.ErrnoException): void => {
-  if (error.code === 'EPIPE') process.exit(EXIT.pipe)
-  // The terminal was closed. That is a signal, too, and what runs may end first.
-  if (error.code !== 'EIO') throw error
-}
+const readerLeft =
+  ({ isTTY }: NodeJS.WriteStream) =>
+  (error: NodeJS.ErrnoException): void => {
+    if (error.code === 'EPIPE') process.exit(EXIT.pipe)
+    if (error.code !== 'EIO' || !isTTY) throw error
+    // The terminal was closed, and not everybody gets the signal that says so.
+    process.emit('SIGHUP', 'SIGHUP')
+  }
 
 let isCrashing = false
 
@@ -145,6 +152,5 @@ const hearCrashes = (): void => {
 }
 
 hearCrashes()
-stdout.on('error', readerLeft)
-stderr.on('error', readerLeft)
+for (const stream of [stdout, stderr]) stream.on('error', readerLeft(stream))
 leave(await main(process.argv.slice(2)))

@@ -177,10 +177,14 @@ export class Session {
   /** Signals that somebody else will answer for us, as the supervisor does for its children. */
   ignored: readonly NodeJS.Signals[] = []
 
+  get isInterrupted(): boolean {
+    return this.#interrupt?.signal.aborted === true
+  }
+
   /** False when nobody here listens, so that the process ends at once. */
   interrupt(signal: NodeJS.Signals): boolean {
     if (this.ignored.includes(signal)) return true
-    if (this.#interrupt === null || this.#interrupt.signal.aborted) return false
+    if (this.#interrupt === null || this.isInterrupted) return false
     this.#interrupt.abort()
     return true
   }

@@ -235,6 +235,8 @@ class OutboxCore<Tx, E> implements HotIntake {
       await this.#pullers.stop(this.#options.drainMs, names)
       await engine.start()
     } catch (error) {
+      // What was published meanwhile is committed later, and still to be released.
+      this.#stopped = engine
       this.#engine = null
       await engine.stop(0)
       throw error

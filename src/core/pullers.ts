@@ -52,7 +52,13 @@ export class Pullers {
 
   async #start(destination: ResolvedDestination): Promise<Engine> {
     const engine = this.#create(destination)
-    await engine.startManual()
+    try {
+      await engine.startManual()
+    } catch (error) {
+      // It may be registered, and would keep a share of the lanes until its lease has run out.
+      await engine.stop(0)
+      throw error
+    }
     return engine
   }
 }

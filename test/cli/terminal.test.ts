@@ -4,10 +4,13 @@ import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createFolder, createShop, createShopWithDead, PROGRAM } from './cli.ts'
+import { createFolder, createShop, createShopWithDead, PROGRAM, SHOP } from './cli.ts'
 
-/** Runs its arguments in a pseudo-terminal of 100 columns; once the text was seen gives Ctrl-C or is closed; or waits. */
-const PTY = `import fcntl, os, pty, struct, sys, termios
+/**
+ * Runs its arguments in a pseudo-terminal of 100 columns; once the text was seen gives Ctrl-C or is closed; or waits. Ends after
+ * everything that ran there.
+ */
+const PTY = `import fcntl, glob, os, pty, struct, sys, termios, time
 how, seen, args = sys.argv[1], sys.argv[2].encode(), sys.argv[3:]
 pid, fd = pty.fork()
 if pid == 0:
@@ -29,7 +32,15 @@ while True:
             break
         os.write(fd, b'\\x03')
 sys.stdout.buffer.write(out)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def session_of(stat):
+    try:
+        return int(open(stat).read().rsplit(')', 1)[1].split()[3])
+    except OSError:
+        return None
+while any(session_of(stat) == pid for stat in glob.glob('/proc/[0-9]*/stat')):
+    time.sleep(0.02)
+sys.exit(code)
 `
 
 const inTerminal = (
@@ -37,10 +48,11 @@ const inTerminal = (
   until: string,
   args: readonly string[],
   how: 'interrupt' | 'close' = 'interrupt',
+  shell: readonly string[] = [],
 ): Promise<{ readonly code: number; readonly output: string }> =>
   new Promise((resolve) => {
     writeFileSync(join(cwd, 'terminal.py'), PTY)
-    const all = ['terminal.py', how, until, process.execPath, PROGRAM, ...args]
+    const all = ['terminal.py', how, until, ...shell, process.execPath, PROGRAM, ...args]
     const env = { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'xterm-256color' }
     execFile('python3', all, { cwd, env }, (error, stdout) => {
       resolve({ code: error === null ? 0 : Number(error.code), output: stdout })
@@ -93,13 +105,34 @@ describe('in a terminal', { timeout: 240_000 }, () => {
     expect(two.output).not.toContain('{"time"')
   })
 
+  // What a shell has started hears of it more than once.
+  const SHELL = ['bash', '--norc', '-i', '-c', '"$@"; true', 'bash']
+
   it.each([
-    { flags: [], until: 'the worker delivers' },
-    { flags: ['--workers', '2'], until: 'all workers deliver' },
-  ])('a worker drains when its terminal is closed: $until', async ({ flags, until }) => {
+    { flags: [], shell: [] },
+    { flags: [], shell: SHELL },
+    { flags: ['--workers', '2'], shell: [] },
+    { flags: ['--workers', '2'], shell: SHELL },
+  ])('a worker drains when its terminal is closed: $shell.0 $flags', async ({ flags, shell }) => {
     const shop = await createShop()
-    await inTerminal(shop.path, until, ['worker', ...flags], 'close')
+    // Long enough for a second signal to come meanwhile.
+    const slow = `async () => {
+      const closed = once(process, 'SIGHUP')
+      writeSync(1, 'being heard')
+      await closed
+      await setTimeout(1_000)
+    }`
+    const imports =
+      "import { once } from 'node:events'\nimport { writeSync } from 'node:fs'\nimport { setTimeout } from 'node:timers/promises'\n"
+    shop.write('shop.mjs', `${imports}${SHOP.replace('() => {}', slow)}`)
+    await shop.publish(1)
+    await inTerminal(shop.path, 'being heard', ['worker', ...flags], 'close', shell)
     const { json } = await shop.run(['status', '--json'])
+    const { destinations } = json.outboxes[0]
+    expect(destinations.map((one: { counts: object }) => one.counts)).toEqual([
+      expect.objectContaining({ done: 1 }),
+      expect.objectContaining({ done: 1 }),
+    ])
     // Who does not say goodbye is still known here, with its lanes, until its lease has run out and somebody looks.
     expect(json.outboxes[0].workers).toEqual([])
   })

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createOutbox } from '../../src/index.ts'
 import { postgresStore } from '../../src/stores/postgres/index.ts'
 import { newPostgresUrl } from '../stores/servers.ts'
-import { PostgresWorld, publishTick } from './postgres-world.ts'
+import { PostgresWorld, publishTick, tick } from './postgres-world.ts'
 import { startProxy } from './proxy.ts'
 
 let world: PostgresWorld
@@ -93,6 +93,27 @@ describe('tables that do not fit', () => {
     expect(world.numbers).toEqual([2])
   })
 
+  it('do not even have the right columns: no try leaves a worker behind that would keep a share of the lanes', async () => {
+    await world.migrate()
+    const destinations = { pulled: { events: ['tick'] } }
+    const outbox = world.listen(world.outbox({ migrate: false, destinations }))
+    await publishTick(outbox, 1)
+    await outbox.processOnce()
+    await world.rows('ALTER TABLE {schema}.lanes RENAME COLUMN epoch TO era')
+    for (const attempt of [
+      () => outbox.start(),
+      () => outbox.processOnce(),
+      () => outbox.fetch({ destination: 'pulled' }),
+    ]) {
+      expect((await failureOf(attempt())).code).toBe('POSTHASTE_SCHEMA_BEHIND')
+      expect(await world.rows('SELECT name FROM {schema}.workers WHERE NOT fenced')).toEqual([])
+    }
+    await world.rows('ALTER TABLE {schema}.lanes RENAME COLUMN era TO epoch')
+    await outbox.start()
+    await publishTick(outbox, 2)
+    await world.until(() => world.numbers.includes(2))
+  })
+
   it('are behind: what is missing and how to get it is named', async () => {
     await world.migrate()
     await world.rows('DELETE FROM {schema}.migrations')
@@ -163,6 +184,35 @@ describe('a role that may not', () => {
       expect(code).toBe('POSTHASTE_STORE_READ_ONLY')
       expect(text).toContain('permission denied for')
     }
+  })
+
+  it('register as a worker leaves to others what was published meanwhile', async () => {
+    await world.migrate()
+    const url = await roleUrl([
+      'GRANT USAGE ON SCHEMA {schema}',
+      'GRANT ALL ON ALL TABLES IN SCHEMA {schema}',
+      'GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema}',
+    ])
+    await world.rows(`REVOKE INSERT ON {schema}.workers FROM ${new URL(url).username}`)
+    const helper = world.listen(world.outbox({ url, migrate: false }))
+    await publishTick(helper, 1)
+    const lock = await world.hand.connect()
+    await lock.query(`BEGIN; LOCK TABLE ${world.schema}.workers`)
+    const starting = failureOf(helper.start())
+    const waiting = `SELECT FROM pg_locks WHERE NOT granted AND relation = '{schema}.workers'::regclass`
+    while ((await world.rows(waiting)).length === 0);
+    await helper.transaction(async (tx) => {
+      await helper.publish(tx, tick(2))
+      await lock.query('COMMIT')
+      lock.release()
+      expect((await starting).code).toBe('POSTHASTE_STORE_READ_ONLY')
+    })
+    await world.until(
+      async () => (await world.rows('SELECT FROM {schema}.deliveries WHERE token IS NOT NULL')).length === 0,
+    )
+    await world.listen(world.outbox()).start()
+    await world.drained()
+    expect(world.numbers.toSorted()).toEqual([1, 2])
   })
 
   it('see the schema is told so', async () => {

@@ -183,8 +183,9 @@ const work = async (
 ): Promise<Result> => {
   const parentGone = new AbortController()
   if (isChild()) {
-    // Ctrl-C reaches the whole group; the parent decides what happens, and a parent that is gone decides nothing.
-    session.ignored = ['SIGINT']
+    // Ctrl-C and the end of a terminal reach the whole group; the parent decides what happens, and a parent that is gone
+    // decides nothing.
+    session.ignored = ['SIGINT', 'SIGHUP']
     process.once('disconnect', () => parentGone.abort())
     if (!process.connected) parentGone.abort()
     answerMetrics(() => metrics.text())
@@ -195,6 +196,7 @@ const work = async (
     logger,
     metrics,
     signal: AbortSignal.any([session.signal, parentGone.signal]),
+    heedsHangup: !isChild(),
     reload: async () => {
       const [again] = await loadForWork(session, false, metrics)
       requireWork(again)

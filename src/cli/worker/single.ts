@@ -13,6 +13,8 @@ export interface SingleParts {
   readonly logger: Logger
   readonly metrics: WorkerMetrics
   readonly signal: AbortSignal
+  /** Whether SIGHUP is a wish to read the configuration again; a supervisor replaces its children then. */
+  readonly heedsHangup: boolean
   /** Reads the configuration again and settles it; the outboxes are not started meanwhile. */
   readonly reload: () => Promise<LoadedConfig>
   readonly started: (health: HealthServer | null) => void
@@ -127,7 +129,9 @@ export const runSingle = async (parts: SingleParts): Promise<number> => {
     if (!signal.aborted) logger.log('info', 'the worker delivers again')
   })
   const watched = watch(() => void reload())
-  const onHangup = (): void => void reload()
+  const onHangup = (): void => {
+    if (parts.heedsHangup) void reload()
+  }
   process.on('SIGHUP', onHangup)
   const processors = config.outboxes.flatMap((outbox) => outbox.processors)
   logger.log('info', 'the worker delivers', {

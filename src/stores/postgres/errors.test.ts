@@ -38,11 +38,18 @@ describe('errors of PostgreSQL', () => {
     expect([error.code, error.transient, error.detail.sqlState]).toEqual([code, transient, state])
   })
 
-  it.each(['55000', 'XX000', '0A000'])('%s is an outage where the connection ends with it', (state) => {
+  it.each([
+    ['55000', true],
+    ['XX000', true],
+    ['0A000', true],
+    // Settings in the connection string that are not understood.
+    ['22023', false],
+    ['42704', false],
+  ])('%s is an outage where the connection ends with it', (state, transient) => {
     const error = translated(server(state, { severity: 'FATAL' }))
     expect([error.code, error.transient, isStoreOutage(error)]).toEqual([
       ERROR_CODES.storeUnavailable,
-      true,
+      transient,
       true,
     ])
     expect(error.message).toContain('ended the connection')

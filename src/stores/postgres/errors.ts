@@ -239,10 +239,13 @@ const TRANSLATIONS: Readonly<Record<string, Translation>> = {
 const translationOf = (state: string): Translation | undefined =>
   TRANSLATIONS[state] ?? TRANSLATIONS[state.slice(0, 3)] ?? TRANSLATIONS[state.slice(0, 2)]
 
-/** Whoever ends the connection says nothing about the statement, whatever the code. */
-const unnamed = (error: unknown, message: string): Translation =>
+/**
+ * Whoever ends the connection says nothing about the statement, whatever the code. Settings of a connection string that are
+ * not understood have to be mended.
+ */
+const unnamed = (error: unknown, state: string, message: string): Translation =>
   isLastWord(error)
-    ? { ...unavailable('ended the connection.', true), quotes: true }
+    ? { ...unavailable('ended the connection.', !/^(22|42)/.test(state)), quotes: true }
     : refusedStatement(`refused a statement: ${message}`)
 
 /**
@@ -254,7 +257,7 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
   const state = sqlState(error)
   if (state !== null) {
     const { message, constraint } = error as DriverError
-    const known = translationOf(state) ?? unnamed(error, String(message))
+    const known = translationOf(state) ?? unnamed(error, state, String(message))
     return new StoreError(known.code, `${place} ${sentenceOf(known, error)}`, {
       cause: error,
       transient: known.transient,
