@@ -18,7 +18,8 @@ const BROKER_LABELS: Readonly<Record<string, string>> = {
 
 const labelOf = (name: string): string => BROKER_LABELS[name] ?? name
 
-export const brokersTables = (result: BrokersResult): Table[] => {
+/** @param isJudged whether the figures say enough for a verdict */
+export const brokersTables = (result: BrokersResult, isJudged = true): Table[] => {
   const { brokers, ceiling, target, settings } = result
   return [
     {
@@ -27,7 +28,7 @@ export const brokersTables = (result: BrokersResult): Table[] => {
         'Posthaste',
         'client alone',
         'ratio',
-        `at least ${target.toFixed(2)}`,
+        ...(isJudged ? [`at least ${target.toFixed(2)}`] : []),
       ],
       rows: [
         ...Object.entries(brokers).map(([name, { posthaste, raw, ratio, met }]) => [
@@ -35,9 +36,9 @@ export const brokersTables = (result: BrokersResult): Table[] => {
           shown(posthaste),
           shown(raw),
           ratio === null ? DASH : ratio.toFixed(2),
-          met ? 'met' : 'not met',
+          ...(isJudged ? [met ? 'met' : 'not met'] : []),
         ]),
-        [NOWHERE, shown(ceiling), DASH, DASH, DASH],
+        [NOWHERE, shown(ceiling), DASH, DASH, ...(isJudged ? [DASH] : [])],
       ],
     },
     {

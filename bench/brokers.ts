@@ -34,7 +34,8 @@ alone, in turns. Servers are started when they do not run. About ten minutes on 
   --quick          small numbers, to see that everything works; the figures say nothing
   --help           this text
 
-With --json the last line on stdout is one JSON object: {file, targets: [{name, target, measured, met}]}.
+With --json the last line on stdout is one JSON object: {file, targets: [{name, target, measured, met}]};
+with --quick no target is judged, and there are none.
 
 Exit code: 0 all targets are met (or --quick), 1 one is not, or nothing was measured, 2 the command was not understood.
 `
@@ -110,17 +111,19 @@ const main = async (): Promise<number> => {
   if (code !== 0 || !existsSync(file)) return 1
   const result = JSON.parse(readFileSync(file, 'utf8')) as BrokersResult
   heading('Figures')
-  for (const { head, rows } of brokersTables(result)) console.log(`${tableOf([head, ...rows])}\n`)
+  const isQuick = values.quick === true
+  for (const { head, rows } of brokersTables(result, !isQuick)) console.log(`${tableOf([head, ...rows])}\n`)
   for (const failure of result.failures) console.log(`FAILED  ${failure}`)
   if (result.failures.length > 0) return 1
-  const targets = Object.entries(result.brokers).map(([name, { ratio, met }]) => ({
+  const all = Object.entries(result.brokers).map(([name, { ratio, met }]) => ({
     name,
     target: `at least ${result.target} of the client alone`,
     measured: ratio,
     met,
   }))
+  const targets = isQuick ? [] : all
   if (values.json !== undefined) console.log(JSON.stringify({ file: values.json, targets }))
-  return values.quick === true || targets.every(({ met }) => met) ? 0 : 1
+  return targets.every(({ met }) => met) ? 0 : 1
 }
 
 try {

@@ -12,6 +12,7 @@ import { SECTIONS, type Section, type Settings, type Sizes } from './peers/conte
 import type { BenchResult } from './peers/result.ts'
 import { tableOf } from './show.ts'
 import { tablesOf } from './tables.ts'
+import { verdictOf } from './verdict.ts'
 
 const HELP = `npm run bench -- --json FILE [options]
 
@@ -28,7 +29,8 @@ each with its best documented settings, in turns. About three quarters of an hou
   --quick          small numbers, to see that everything works; the figures say nothing
   --help           this text
 
-The last line on stdout is then one JSON object: {file, targets: [{name, target, measured, met}]}.
+The last line on stdout is then one JSON object: {file, targets: [{name, target, measured, met}]}; with --quick
+no target is judged, and there are none.
 
 Exit code: 0 all targets are met (or --quick), 1 one is not, or nothing was measured, 2 the command was not understood.
 `
@@ -148,22 +150,6 @@ const otherServers = async (): Promise<Settings['others']> => {
   return Object.fromEntries(await Promise.all(found))
 }
 
-const showTargets = ({ targets, failures }: BenchResult): string =>
-  [
-    targets.length === 0
-      ? 'No target belongs to what was measured.'
-      : tableOf([
-          ['target', 'wanted', 'measured', ''],
-          ...targets.map(({ name, target, measured, met }) => [
-            name,
-            target,
-            measured,
-            met ? 'met' : 'NOT MET',
-          ]),
-        ]),
-    ...failures.map((failure) => `FAILED  ${failure}`),
-  ].join('\n')
-
 const main = async (): Promise<number> => {
   const values = parse(process.argv.slice(2))
   if (values.help === true) {
@@ -213,11 +199,11 @@ const main = async (): Promise<number> => {
   for (const table of tablesOf(result)) console.log(`\n${tableOf([table.head, ...table.rows])}`)
   console.log(`\n${machineText(result.machine, 'server and clients')}`)
   heading('Targets')
-  console.log(showTargets(result))
+  const { text, targets, exitCode } = verdictOf(result.targets, values.quick === true)
+  console.log([text, ...result.failures.map((failure) => `FAILED  ${failure}`)].join('\n'))
   if (result.postgres.fsync !== 'on') console.log('\nfsync is off: nothing here was durable.')
-  const { targets } = result
   console.log(JSON.stringify({ file: values.json, targets }))
-  return values.quick === true || targets.every(({ met }) => met) ? 0 : 1
+  return exitCode
 }
 
 try {

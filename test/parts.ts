@@ -33,6 +33,7 @@ export const REST_FILES = [
 
 /** These have something of both. */
 export const SPLIT_FILES = [
+  'test/cli/layout-servers.test.ts',
   'test/clients/drizzle.test.ts',
   'test/clients/knex.test.ts',
   'test/clients/kysely.test.ts',

@@ -27,8 +27,8 @@ export const agoText = (ms: number, now = Date.now()): string =>
 
 export const deliveryColumns = (now: number): readonly Column<DeliveryView>[] => [
   { title: 'event', text: ({ eventId }) => eventId, colour: () => 'cyan', whole: true },
-  { title: 'type', text: ({ type }) => type },
-  { title: 'destination', text: ({ destination }) => destination },
+  { title: 'type', text: ({ type }) => type, name: true },
+  { title: 'destination', text: ({ destination }) => destination, name: true },
   { title: 'run', text: ({ run }) => (run === 1 ? '' : String(run)), align: 'right' },
   {
     title: 'state',
@@ -38,7 +38,7 @@ export const deliveryColumns = (now: number): readonly Column<DeliveryView>[] =>
   },
   { title: 'attempts', text: ({ attempts }) => String(attempts), align: 'right' },
   { title: 'stored', text: ({ createdAtMs }) => agoText(createdAtMs, now) },
-  { title: 'key', text: ({ key }) => key ?? '' },
+  { title: 'key', text: ({ key }) => key ?? '', name: true },
   { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
 ]
 
@@ -141,7 +141,7 @@ const sayEvent = (session: Session, detail: EventStory, withPayload: boolean): v
   if (deliveries.length > 0)
     session.table(deliveries, [
       { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan', whole: true },
-      { title: 'destination', text: ({ destination }) => destination },
+      { title: 'destination', text: ({ destination }) => destination, name: true },
       { title: 'run', text: ({ run }) => String(run), align: 'right' },
       { title: 'state', text: stateText, colour: ({ status }) => STATUS_COLOURS[status] },
       { title: 'attempts', text: ({ attempts: made }) => String(made), align: 'right' },
@@ -165,7 +165,11 @@ const sayEvent = (session: Session, detail: EventStory, withPayload: boolean): v
   session.say(session.paint('bold', 'Failed attempts'))
   const deliveryOf = new Map(deliveries.map((delivery) => [delivery.id, delivery]))
   const whose: readonly Column<AttemptView>[] = [
-    { title: 'destination', text: ({ deliveryId }) => deliveryOf.get(deliveryId)?.destination ?? '' },
+    {
+      title: 'destination',
+      text: ({ deliveryId }) => deliveryOf.get(deliveryId)?.destination ?? '',
+      name: true,
+    },
     { title: 'run', text: ({ deliveryId }) => String(deliveryOf.get(deliveryId)?.run ?? ''), align: 'right' },
   ]
   const inOrder = attempts.toSorted((a, b) => a.atMs - b.atMs)

@@ -1,6 +1,6 @@
 /** Colours, tables and progress: only where somebody looks at a terminal. */
 import type { WriteStream } from 'node:tty'
-import { clean, cut } from './text.ts'
+import { clean, cut, cutMiddle } from './text.ts'
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const
 export type Colour = keyof typeof CODES
@@ -29,6 +29,8 @@ export interface Column<Row> {
   readonly align?: 'right'
   /** Gives way first when the terminal is narrow. */
   readonly flexible?: true
+  /** Cut in its middle, because names begin alike and differ at their ends. A flexible one stays as wide as tells its rows apart. */
+  readonly name?: true
   /** Never made narrower, because people copy it: an id. */
   readonly whole?: true
 }
@@ -39,29 +41,56 @@ const LEAST_FLEXIBLE = 8
 /** Narrower than this a column says nothing, and is rather left out. */
 const LEAST_USEFUL = 10
 const LEAST = 3
+/** Names may take a third of the line before others have to go for them. */
+const MOST_FOR_NAMES = 3
 
 interface Fitted {
   readonly widths: readonly number[]
   readonly gap: number
 }
 
-/** As wide as fits: the flexible one gives way first, then the gaps, then whichever is the widest of those that may. */
+type Shape = Pick<Column<never>, 'flexible' | 'whole' | 'name'>
+
+/** The least width at which no two of them look alike. */
+const tellingWidth = (texts: readonly string[], most: number): number => {
+  const all = [...new Set(texts)]
+  for (let size = LEAST_FLEXIBLE; size < most; size += 1)
+    if (new Set(all.map((text) => cutMiddle(text, size))).size === all.length) return size
+  return most
+}
+
+/**
+ * As wide as fits: the flexible one gives way first, then the gaps, then whichever is the widest of those that may. Of a
+ * name more is seen where the gaps are narrow, so there they go first.
+ * @param telling how wide a flexible name stays
+ */
 const narrow = (
   given: readonly number[],
-  columns: readonly Pick<Column<never>, 'flexible' | 'whole'>[],
+  columns: readonly Shape[],
   width: number,
   least: number,
+  telling: number,
 ): Fitted | null => {
   const widths = [...given]
   const excess = (gap: number): number =>
     widths.reduce((sum, one) => sum + one, gap * (widths.length - 1)) - width
   const flexible = columns.findIndex((column) => column.flexible === true)
   const size = widths[flexible]
-  if (size !== undefined)
-    widths[flexible] = Math.max(Math.min(size, LEAST_FLEXIBLE), size - Math.max(0, excess(WIDE_GAP)))
-  if (excess(WIDE_GAP) <= 0) return { widths, gap: WIDE_GAP }
+  const isName = columns[flexible]?.name === true
+  const floor = Math.min(size ?? 0, isName ? telling : LEAST_FLEXIBLE)
+  for (const gap of [WIDE_GAP, NARROW_GAP]) {
+    if (size !== undefined) {
+      widths[flexible] = size
+      widths[flexible] = Math.max(floor, size - Math.max(0, excess(gap)))
+    }
+    const isWorse = gap === WIDE_GAP && isName && widths[flexible] !== size
+    if (excess(gap) <= 0 && !isWorse) return { widths, gap }
+  }
   while (excess(NARROW_GAP) > 0) {
-    const sizes = widths.map((one, index) => (columns[index]?.whole === true ? 0 : one))
+    const sizes = widths.map((one, index) => {
+      const isFixed = columns[index]?.whole === true || (isName && index === flexible && one <= floor)
+      return isFixed ? 0 : one
+    })
     const widest = Math.max(...sizes)
     if (widest <= least) return null
     widths[sizes.indexOf(widest)] = widest - 1
@@ -70,20 +99,25 @@ const narrow = (
 }
 
 /** All columns if they fit. Else the last ones go that people neither copy nor came for, and at worst all but the first. */
-const fitColumns = <C extends Pick<Column<never>, 'flexible' | 'whole'>>(
+const fitColumns = (
   wanted: readonly number[],
-  columns: readonly C[],
+  columns: readonly Shape[],
   width: number,
+  telling: number,
 ): Fitted & { readonly shown: readonly number[] } => {
-  for (const least of [LEAST_USEFUL, LEAST]) {
+  for (const [least, leastName] of [
+    [LEAST_USEFUL, telling],
+    [LEAST, LEAST],
+  ] as const) {
     const shown = columns.map((_, index) => index)
     while (shown.length > 0) {
       const sizes = shown.map((index) => wanted[index] ?? 0)
       const fitted = narrow(
         sizes,
-        shown.map((index) => columns[index] as C),
+        shown.map((index) => columns[index] as Shape),
         width,
         least,
+        leastName,
       )
       if (fitted !== null) return { ...fitted, shown }
       const last = shown.findLastIndex(
@@ -107,14 +141,18 @@ export const tableLines = <Row>(
     Math.max(title.length, ...cells.map((row) => row[index]?.length ?? 0)),
   )
   const all = columns.map((_, index) => index)
+  const named = columns.findIndex(({ flexible, name }) => flexible === true && name === true)
+  const names = cells.map((row) => row[named] ?? '')
   const { widths, gap, shown } =
-    width === null ? { widths: wanted, gap: WIDE_GAP, shown: all } : fitColumns(wanted, columns, width)
+    width === null
+      ? { widths: wanted, gap: WIDE_GAP, shown: all }
+      : fitColumns(wanted, columns, width, tellingWidth(names, Math.floor(width / MOST_FOR_NAMES)))
   const line = (cellOf: (index: number, shape: (text: string) => string) => string): string =>
     shown
       .map((index, at) => {
         const size = widths[at] ?? 0
         return cellOf(index, (text) => {
-          const short = cut(text, size)
+          const short = columns[index]?.name === true ? cutMiddle(text, size) : cut(text, size)
           if (columns[index]?.align === 'right') return short.padStart(size)
           return at === shown.length - 1 ? short : short.padEnd(size)
         })

@@ -31,6 +31,14 @@ export const jsonText = (value: unknown): string =>
 export const cut = (text: string, columns: number): string =>
   text.length <= columns ? text : `${text.slice(0, Math.max(0, columns - 1))}…`
 
+/** The same, where both ends say something. */
+export const cutMiddle = (text: string, columns: number): string => {
+  if (text.length <= columns) return text
+  const kept = Math.max(0, columns - 1)
+  const head = Math.ceil(kept / 2)
+  return `${text.slice(0, head)}…${text.slice(text.length - (kept - head))}`
+}
+
 export const count = (amount: number, one: string, many = `${one}s`): string =>
   `${amount.toLocaleString('en-US')} ${amount === 1 ? one : many}`
 

@@ -2,7 +2,7 @@
  * Values from files, the environment and flags, each with the place where it was said. Later places win:
  * default < code < file < environment < flag.
  */
-import { hintFor } from '../core/model/unknown-names.ts'
+import { hintFor, meantText, nearestName } from '../core/model/unknown-names.ts'
 import { ConfigError, requireOne } from './errors.ts'
 import { readValue } from './read-value.ts'
 import { camelKeys, isSection, type Section } from './seed-keys.ts'
@@ -115,6 +115,21 @@ const OTHER_VARIABLES = [
   'POSTHASTE_WORKER_JSON',
 ]
 
+/** How a key is written behind `--set`, by its last word: that is what a slip is compared with, wherever it was looked for. */
+const WRITTEN: ReadonlyMap<string, string> = new Map([
+  ...[...OUTBOX_KEYS.keys(), ...WORKER_KEYS.keys()].map((name) => [name, name] as const),
+  ...[...RETRY_KEYS.keys()].map((name) => [name, `retry.${name}`] as const),
+])
+
+/** Of one destination only its own keys can be set. */
+const hintForKey = (group: string | null, name: string, known: ReadonlyMap<string, Setting>): string => {
+  const own = new Map([...known.keys()].map((one) => [one, group === null ? one : `${group}.${one}`]))
+  const written = new Map([...WRITTEN, ...own])
+  const near = nearestName(name, new Set(own.keys())) ?? nearestName(name, new Set(written.keys()))
+  if (near !== null) return meantText(written.get(near) ?? near)
+  return hintFor(name, new Set([...own.values(), ...(group === null ? RETRY_NAMES : [])]))
+}
+
 /** `--set pollInterval=5s`, `--set mailer.concurrency=2`, `--set retry.maxAttempts=3` */
 export const saidByFlag = (assignment: string): Said => {
   const cut = assignment.indexOf('=')
@@ -131,10 +146,8 @@ export const saidByFlag = (assignment: string): Said => {
         ? new Map([...OUTBOX_KEYS, ...WORKER_KEYS])
         : DESTINATION_KEYS
   const setting = known.get(name)
-  if (setting === undefined) {
-    const names = group === null ? [...known.keys(), ...RETRY_NAMES] : [...known.keys()]
-    throw new ConfigError(`${key} is not a setting${hintFor(name, new Set(names))} (--set)`, { key })
-  }
+  if (setting === undefined)
+    throw new ConfigError(`${key} is not a setting${hintForKey(group, name, known)} (--set)`, { key })
   return { setting, destination, value: readValue(setting, key, text, '--set', true), origin }
 }
 

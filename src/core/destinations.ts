@@ -82,7 +82,7 @@ export class Destinations {
   on(args: readonly unknown[], started: boolean): () => void {
     const named = args.length >= 3
     const name = named ? String(args[0]) : LOCAL
-    this.#requireListener(args)
+    this.#requireAll(args)
     const pattern = args[named ? 1 : 0] as ListenerPattern | AnyEventDefinition
     const listener = args[named ? 2 : 1] as Listener
     if (name !== LOCAL || this.#options.destinations.has(LOCAL)) this.#requireListeners(name)
@@ -91,16 +91,21 @@ export class Destinations {
     return this.registry(name).on(pattern, listener)
   }
 
-  /** With the function forgotten, the destination looks like a pattern and the definition like a listener. */
-  #requireListener(args: readonly unknown[]): void {
+  /**
+   * With one of three forgotten, the destination looks like a pattern: without the function the definition is taken for a
+   * listener, and without the event `local` would wait for events of a type that nobody publishes.
+   */
+  #requireAll(args: readonly unknown[]): void {
     const [name, second] = args
-    const isDefinition =
-      typeof second === 'function' && typeof (second as { type?: unknown }).type === 'string'
-    if (args.length !== 2 || typeof name !== 'string' || !isDefinition) return
+    if (args.length !== 2 || typeof name !== 'string' || typeof second !== 'function') return
     if (!this.#options.destinations.has(name)) return
+    const isDefinition = typeof (second as { type?: unknown }).type === 'string'
     throw new OutboxError(
       ERROR_CODES.invalidOption,
-      `on("${name}", …) lacks the listener: on(destination, event, listener)`,
+      isDefinition
+        ? `on("${name}", …) lacks the listener: on(destination, event, listener)`
+        : `on("${name}", listener) lacks the event: on("${name}", event, listener) listens at destination "${name}", to "*" for ` +
+            `all that it hears. Events of a type "${name}" are heard by on("${LOCAL}", "${name}", listener)`,
       { destination: name },
     )
   }

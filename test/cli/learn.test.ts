@@ -13,6 +13,37 @@ describe('learning', { timeout: 240_000 }, () => {
     expect(json.routes[0].promises.join(' ')).not.toContain('000 ms')
   })
 
+  it('says that promises follow from a configuration where only an address is given', async () => {
+    const folder = createFolder()
+    const env = { DATABASE_URL: 'sqlite:shop.db' }
+    for (const ended of [
+      await folder.run(['guarantees', '--url', 'sqlite:shop.db', '--json']),
+      await folder.run(['guarantees', '--json'], { env }),
+    ]) {
+      expect(ended.code).toBe(3)
+      expect(ended.json).toMatchObject({
+        ok: false,
+        error: {
+          code: 'POSTHASTE_INVALID_CONFIG',
+          message: expect.stringMatching(
+            /^guarantees needs a configuration: .*--config, or run posthaste init/,
+          ),
+        },
+      })
+    }
+    // Here one says that there is none.
+    folder.write(
+      'posthaste.config.mjs',
+      `import { createOutbox } from 'posthaste'
+import { sqliteStore } from 'posthaste/sqlite'
+export default { outboxes: { shop: createOutbox({ store: sqliteStore({ file: ':memory:' }) }) } }`,
+    )
+    expect(await folder.run(['guarantees'])).toMatchObject({
+      code: 0,
+      stdout: 'no destination is declared\n',
+    })
+  })
+
   it('prints the catalogue, as AsyncAPI too', async () => {
     const folder = createFolder()
     folder.write(

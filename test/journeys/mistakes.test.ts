@@ -47,6 +47,21 @@ describe('a mistake', () => {
     expect(() => outbox.on('mail', orderPlaced as never)).toThrow(/lacks the listener/)
   })
 
+  it('a forgotten event is missed where a destination would be taken for one', async () => {
+    const outbox = createOutbox({ store: memoryStore(), destinations: { audit: { events: ['*'] } } })
+    expect(() => outbox.on('audit', () => undefined)).toThrow(
+      /lacks the event: on\("audit", event, listener\) .* "\*" .* on\("local", "audit", listener\)/,
+    )
+    // A type of that name is heard by whoever says where.
+    const heard: string[] = []
+    outbox.on('audit', '*', ({ type }) => heard.push(`audit ${type}`))
+    outbox.on('local', 'audit', ({ type }) => heard.push(`local ${type}`))
+    await outbox.transaction((tx) => outbox.publish(tx, { type: 'audit', payload: 1 }))
+    expect(await outbox.flush()).toMatchObject({ drained: true, failed: 0 })
+    expect(heard.sort()).toEqual(['audit audit', 'local audit'])
+    await outbox.close()
+  })
+
   it('a listener that throws is in the log long before its event is dead', async () => {
     const lines: string[] = []
     await using t = createTestOutbox({

@@ -165,3 +165,25 @@ it('a plain layout has no partitions', async () => {
     await plain.close()
   }
 })
+
+it('whoever looks after partitions is told that there are none, and not that tables are missing', async () => {
+  const { schema } = world
+  const told = 'has tables without partitions, but the option layout is "partitioned"'
+  await world.hand.query(`DROP SCHEMA ${schema} CASCADE`)
+  await expect(maintain(world.t)).rejects.toThrow('Migrate it first')
+  const plain = await createWorld(newPostgresUrl())
+  try {
+    await world.hand.query(`ALTER SCHEMA ${plain.schema} RENAME TO ${schema}`)
+    await expect(maintain(world.t)).rejects.toMatchObject({
+      code: 'POSTHASTE_SCHEMA_BEHIND',
+      message: expect.stringContaining(told),
+    })
+    await expect(
+      world.t.store.maintenance.cleanup({
+        ...{ doneOlderThanMs: 0, deadOlderThanMs: 0, dedupOlderThanMs: 0, limit: 10 },
+      }),
+    ).rejects.toThrow(told)
+  } finally {
+    await plain.close()
+  }
+})

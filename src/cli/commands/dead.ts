@@ -54,18 +54,18 @@ export const deadList: Command = {
     else if (session.isOn('each'))
       session.table(all, [
         { title: 'delivery', text: ({ id }) => id, colour: () => 'cyan', whole: true },
-        { title: 'type', text: ({ type }) => type },
-        { title: 'destination', text: ({ destination }) => destination },
+        { title: 'type', text: ({ type }) => type, name: true },
+        { title: 'destination', text: ({ destination }) => destination, name: true },
         { title: 'group', text: groupIdOf, colour: () => 'yellow', whole: true },
-        { title: 'key', text: ({ key }) => key ?? '' },
+        { title: 'key', text: ({ key }) => key ?? '', name: true },
         { title: 'last error', text: ({ lastError }) => lastError ?? '', flexible: true },
       ])
     else {
       session.table(sorted, [
         { title: 'group', text: (group) => group.fingerprint, colour: () => 'yellow', whole: true },
         { title: 'count', text: (group) => String(group.count), align: 'right', colour: () => 'red' },
-        { title: 'destination', text: ({ destination }) => destination },
-        { title: 'type', text: ({ type }) => type },
+        { title: 'destination', text: ({ destination }) => destination, name: true },
+        { title: 'type', text: ({ type }) => type, name: true },
         { title: 'last died', text: ({ lastDiedAtMs }) => agoText(lastDiedAtMs) },
         { title: 'error', text: ({ reason }) => reason, flexible: true },
       ])

@@ -1,7 +1,9 @@
 import { formatDuration } from '../../config/duration.ts'
+import { ConfigError } from '../../config/errors.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import type { ResolvedDestination } from '../../core/options.ts'
 import type { Command } from '../command.ts'
+import { isAddressAlone } from '../overview.ts'
 import { clean, count } from '../text.ts'
 
 const DEAD_HEADS: Readonly<Record<ResolvedDestination['deadHead'], string>> = {
@@ -51,13 +53,20 @@ export const guarantees: Command = {
   operands: '',
   counts: [0, 0],
   about: [
-    'Derived from the store, the destination and its options, without asking the database. Exactly once over a network is promised by nobody.',
+    'Derived from the store, the destination and its options, without asking the database: it needs a configuration, and --url is not enough. Exactly once over a network is promised by nobody.',
   ],
   flags: [],
   examples: [['posthaste guarantees', 'before you rely on it']],
   async run(session) {
     const routes: object[] = []
-    for (const loaded of await session.outboxes()) {
+    const outboxes = await session.outboxes()
+    if (outboxes.every(isAddressAlone))
+      throw new ConfigError(
+        'guarantees needs a configuration: what is promised follows from destinations and their options, which are code, and ' +
+          'nobody knows them by the address of a database alone. Leave --url out where the configuration lies, name one with ' +
+          '--config, or run posthaste init to make one',
+      )
+    for (const loaded of outboxes) {
       for (const destination of loaded.host.declared()) {
         const { name, patterns, to } = destination
         const kind = to === null ? 'listeners of your code' : 'a publisher'

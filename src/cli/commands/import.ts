@@ -180,8 +180,8 @@ const dryRun = async (
     session.say()
     session.table(sample, [
       { title: 'row', text: ({ id }) => id, colour: () => 'cyan' },
-      { title: 'type', text: ({ type }) => type },
-      { title: 'key', text: ({ key }) => key ?? '' },
+      { title: 'type', text: ({ type }) => type, name: true },
+      { title: 'key', text: ({ key }) => key ?? '', name: true },
       { title: 'happened', text: ({ occurredAt }) => occurredAt },
       { title: 'not before', text: ({ dueAt }) => dueAt ?? '' },
     ])

@@ -36,7 +36,12 @@ const breakerText = ({ openBreakers: [first], state }: DestinationOverview): str
 }
 
 const COLUMNS: readonly Column<DestinationOverview>[] = [
-  { title: 'destination', text: ({ destination }) => destinationText(destination), flexible: true },
+  {
+    title: 'destination',
+    text: ({ destination }) => destinationText(destination),
+    flexible: true,
+    name: true,
+  },
   { title: 'state', text: ({ state }) => state, colour: ({ state }) => STATE_COLOURS[state] },
   { title: 'pending', text: ({ counts }) => number(counts.pending), align: 'right' },
   {
@@ -94,7 +99,7 @@ export const overviewLines = (
       ...tableLines(
         alive,
         [
-          { title: 'worker', text: (worker) => worker.name, flexible: true },
+          { title: 'worker', text: (worker) => worker.name, flexible: true, name: true },
           { title: 'lanes', text: ({ lanes }) => String(lanes), align: 'right' },
           {
             title: 'lease',
@@ -114,8 +119,8 @@ export const overviewLines = (
     ...tableLines(
       blockedKeys,
       [
-        { title: 'blocked key', text: ({ key }) => key, flexible: true },
-        { title: 'destination', text: ({ destination }) => destination },
+        { title: 'blocked key', text: ({ key }) => key, flexible: true, name: true },
+        { title: 'destination', text: ({ destination }) => destination, name: true },
         { title: 'waiting', text: ({ waiting }) => String(waiting), align: 'right' },
         { title: 'head', text: ({ headDeliveryId }) => headDeliveryId, colour: () => 'cyan', whole: true },
         { title: 'is', text: ({ headStatus, headAttempts }) => `${headStatus} after ${headAttempts}` },

@@ -5,6 +5,8 @@ import type { CleanupResult } from '../../core/spi/index.ts'
 import type { Command, Flag } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
 import { durationFlag } from '../filters.ts'
+import { compareLayout, type LayoutComparison, layoutRemedy } from '../layout.ts'
+import { isAddressAlone } from '../overview.ts'
 import type { Session } from '../session.ts'
 import { clean, count } from '../text.ts'
 import { wait } from '../wait.ts'
@@ -93,6 +95,18 @@ export const cleanup: Command = {
   },
 }
 
+/** Of an address alone we say ourselves that there are partitions. */
+const noPartitionsText = (loaded: LoadedOutbox, { given, unlike }: LayoutComparison): string => {
+  const outbox = `outbox "${loaded.name}"`
+  if (loaded.host.store.name === 'sqlite')
+    return `the tables of ${outbox} have no partitions: SQLite has none`
+  if (given === 'plain' && unlike.length > 0)
+    return `the store of ${outbox} has layout "plain" here, but its tables have partitions: ${layoutRemedy('partitioned')}`
+  return given === 'plain' || isAddressAlone(loaded)
+    ? `the tables of ${outbox} have no partitions; posthaste cleanup serves them`
+    : `the tables of ${outbox} have no partitions: ${layoutRemedy('plain')}`
+}
+
 export const partitions: Command = {
   name: 'partitions',
   group: 'Run',
@@ -120,16 +134,13 @@ export const partitions: Command = {
   examples: [['posthaste partitions --lookahead 720h --retention 168h --once', 'from cron']],
   async run(session) {
     const [ahead, retention] = [durationFlag(session, 'lookahead'), durationFlag(session, 'retention')]
-    return await repeat(session, async ({ name, host }) => {
+    return await repeat(session, async (loaded) => {
+      const { name, host } = loaded
       const { options, store } = host
       await host.registered()
-      if (store.maintenance.partitions === undefined)
-        throw new OutboxError(
-          ERROR_CODES.unsupported,
-          store.name === 'sqlite'
-            ? `the tables of outbox "${name}" have no partitions: SQLite has none`
-            : `the store of outbox "${name}" has layout "plain" here. If its tables were made with partitions, say layout "partitioned", for its workers too; posthaste cleanup serves tables without`,
-        )
+      const layout = await compareLayout(host)
+      if (store.maintenance.partitions === undefined || layout.unlike.length > 0)
+        throw new OutboxError(ERROR_CODES.unsupported, noPartitionsText(loaded, layout))
       const deadMs = options.retentionDeadHours === null ? null : options.retentionDeadHours * HOUR_MS
       const lookAheadMs = ahead ?? options.partitionAheadHours * HOUR_MS
       const report = await store.maintenance.partitions({

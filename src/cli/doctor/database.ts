@@ -2,8 +2,10 @@
 import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import type { OutboxHost } from '../../core/host.ts'
+import { compareLayout } from '../layout.ts'
 import { ask, declaredIndexes, tableName } from '../probe.ts'
 import { type Finding, ok, problem, skipped, warning } from './finding.ts'
+import { checkLayout } from './layout.ts'
 
 const SKEW_MS = 1_000
 const LONG_SECONDS = 300
@@ -48,6 +50,10 @@ const isSeen = (table: string, indexes: ReadonlySet<string>): boolean =>
 
 const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> => {
   if ((await outbox.schema.status()).current === 0) return ok('indexes', 'come with the tables')
+  // Which of them there must be depends on it, and those of the other one would be of no use.
+  const { given, unlike } = await compareLayout(host)
+  if (given === 'partitioned' && unlike.length > 0)
+    return skipped('indexes', 'not compared before the layout is right')
   const params = host.store.name === 'postgres' ? [tableName(host, 'deliveries') ?? ''] : []
   const rows = await ask(host, INDEX_SQL[host.store.name] ?? '', params)
   // Servers on some file systems keep the names of tables in small letters.
@@ -150,6 +156,7 @@ const checkPooler = async ({ host, url }: LoadedOutbox): Promise<Finding> => {
 
 const CHECKS: readonly (readonly [string, (loaded: LoadedOutbox) => Promise<Finding>])[] = [
   ['clock', checkClock],
+  ['layout', checkLayout],
   ['indexes', checkIndexes],
   ['isolation', checkIsolation],
   ['long transactions', checkLong],

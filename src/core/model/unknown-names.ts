@@ -15,9 +15,11 @@ export const findUnknown = (given: object, names: ReadonlySet<string>): string |
 
 /** `; did you mean "key"?`, or the names there are when none is close. */
 export const hintFor = (unknown: string, names: ReadonlySet<string>): string => {
-  const near = nearest(unknown, names)
-  return near === null ? `; there are: ${[...names].join(', ')}` : `; did you mean "${near}"?`
+  const near = nearestName(unknown, names)
+  return near === null ? `; there are: ${[...names].join(', ')}` : meantText(near)
 }
+
+export const meantText = (name: string): string => `; did you mean "${name}"?`
 
 /**
  * Throws unless `given` is an object whose names are all known.
@@ -49,7 +51,8 @@ const refuse = (at: string, given: unknown, names: ReadonlySet<string>): void =>
 /** Of a short name two letters are half of it, and what is left is another name. */
 const mostEdits = ({ length }: string): number => (length <= 5 ? 1 : Math.max(2, Math.floor(length / 3)))
 
-const nearest = (unknown: string, names: ReadonlySet<string>): string | null => {
+/** What was probably meant; null when none is close. */
+export const nearestName = (unknown: string, names: ReadonlySet<string>): string | null => {
   if (unknown.length > LONGEST_NAME) return null
   let best: string | null = null
   let least = Number.POSITIVE_INFINITY

@@ -8,6 +8,7 @@ import {
   DEADLOCKED,
   GAVE_WAY,
   LOCK_TIMED_OUT,
+  NO_PARTITIONS,
   REFUSED_ROW,
   refusedStatement,
   SOCKET_CODES,
@@ -110,12 +111,6 @@ const FORBIDDEN: Translation = {
   quotes: true,
 }
 
-const LAYOUT: Translation = {
-  code: ERROR_CODES.schemaBehind,
-  transient: false,
-  text: 'has tables without partitions. The option layout must be what it was when the tables were made.',
-}
-
 const FULL = unavailable('has no room left: memory or disk.', true)
 
 const TRANSLATIONS: Readonly<Record<number, Translation>> = {
@@ -157,10 +152,10 @@ const TRANSLATIONS: Readonly<Record<number, Translation>> = {
   1364: MISSING,
   1366: DAMAGED_ROW,
   1406: REFUSED_ROW,
-  1505: LAYOUT,
+  1505: NO_PARTITIONS,
   1665: unavailable('writes its binary log by statement. Set binlog_format to ROW or MIXED.', false),
   1698: WRONG_PASSWORD,
-  1747: LAYOUT,
+  1747: NO_PARTITIONS,
   1792: READ_ONLY,
   1836: READ_ONLY,
   3024: CANCELLED,

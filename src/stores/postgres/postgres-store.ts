@@ -23,6 +23,7 @@ import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor } from '../sql/sql-executor.ts'
 import { undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { PostgresDatabase } from './database.ts'
+import { forLayout } from './layout.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
 import { firstPartitions, PostgresPartitions } from './partitions.ts'
 import { schemaRole, tailOf } from './schema.ts'
@@ -229,10 +230,12 @@ const maintenanceRole = (db: PostgresDatabase, t: PostgresTables): Maintenance =
   const partitions = new PostgresPartitions(db, t)
   return {
     ...(db.options.layout === 'partitioned'
-      ? { partitions: (request: PartitionRequest) => partitions.maintain(request) }
+      ? {
+          partitions: (request: PartitionRequest) => forLayout(db, t, () => partitions.maintain(request)),
+        }
       : {}),
     async cleanup(request) {
-      const step = await cleanup(db, t, from, request, mark)
+      const step = await forLayout(db, t, () => cleanup(db, t, from, request, mark))
       mark = step.mark
       return step.result
     },

@@ -62,6 +62,15 @@ export const REFUSED_ROW: Translation = {
   text: 'refused a row. An event or delivery with this id may be stored already.',
 }
 
+/** Said of what looks after partitions, where there are none. */
+export const NO_PARTITIONS: Translation = {
+  code: ERROR_CODES.schemaBehind,
+  transient: false,
+  text:
+    'has tables without partitions, but the option layout is "partitioned". Set it to "plain" in every process, as it was ' +
+    'when the tables were made: migrate does not turn one into the other.',
+}
+
 export const GAVE_WAY = busy('gave a transaction up in favour of another one. Try it again.')
 
 export const DEADLOCKED = busy('ended a transaction to resolve a deadlock. Try it again.')
