@@ -40,6 +40,12 @@ it.each(['mysql', 'mariadb'] as const)(
     expect(found).toMatchObject({ level: 'error', text: `missing: ${prefix}deliveries.by_key` })
     await client.query(/ALTER TABLE .*;/.exec(found.remedy)?.[0] ?? '')
     expect(await indexes()).toMatchObject({ level: 'ok' })
+    await client.query(`RENAME TABLE ${prefix}dedup TO ${prefix}away`)
+    expect(await indexes()).toMatchObject({
+      level: 'error',
+      text: `there is no table ${prefix}dedup, though it was migrated`,
+    })
+    await client.query(`RENAME TABLE ${prefix}away TO ${prefix}dedup`)
     const user = `ph_${randomBytes(6).toString('hex')}`
     await client.query(`CREATE USER '${user}'@'%' IDENTIFIED BY 'Secret-1'`)
     onTestFinished(async () => void (await client.query(`DROP USER '${user}'@'%'`)))

@@ -33,12 +33,13 @@ while True:
         os.write(fd, b'\\x03')
 sys.stdout.buffer.write(out)
 code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-def session_of(stat):
+def runs_here(stat):
     try:
-        return int(open(stat).read().rsplit(')', 1)[1].split()[3])
+        state, _, _, session = open(stat).read().rsplit(')', 1)[1].split()[:4]
     except OSError:
-        return None
-while any(session_of(stat) == pid for stat in glob.glob('/proc/[0-9]*/stat')):
+        return False
+    return state != 'Z' and int(session) == pid
+while any(runs_here(stat) for stat in glob.glob('/proc/[0-9]*/stat')):
     time.sleep(0.02)
 sys.exit(code)
 `
@@ -109,11 +110,11 @@ describe('in a terminal', { timeout: 240_000 }, () => {
   const SHELL = ['bash', '--norc', '-i', '-c', '"$@"; true', 'bash']
 
   it.each([
-    { flags: [], shell: [] },
-    { flags: [], shell: SHELL },
-    { flags: ['--workers', '2'], shell: [] },
-    { flags: ['--workers', '2'], shell: SHELL },
-  ])('a worker drains when its terminal is closed: $shell.0 $flags', async ({ flags, shell }) => {
+    { who: 'alone', flags: [], shell: [] },
+    { who: 'alone, in a shell', flags: [], shell: SHELL },
+    { who: 'supervised', flags: ['--workers', '2'], shell: [] },
+    { who: 'supervised, in a shell', flags: ['--workers', '2'], shell: SHELL },
+  ])('a worker drains when its terminal is closed: $who', async ({ flags, shell }) => {
     const shop = await createShop()
     // Long enough for a second signal to come meanwhile.
     const slow = `async () => {
@@ -135,6 +136,16 @@ describe('in a terminal', { timeout: 240_000 }, () => {
     ])
     // Who does not say goodbye is still known here, with its lanes, until its lease has run out and somebody looks.
     expect(json.outboxes[0].workers).toEqual([])
+  })
+
+  it('status --watch ends with its terminal, also where no signal says so', async () => {
+    const shop = await createShopWithDead(1)
+    // Neither the first of its session nor in the foreground.
+    const aside =
+      'import os, subprocess, sys; subprocess.Popen(sys.argv[1:], preexec_fn=os.setpgrp); sys.stdin.read()'
+    const watch = ['status', '--watch', '--interval', '200ms']
+    const { output } = await inTerminal(shop.path, '0.0/s', watch, 'close', ['python3', '-c', aside])
+    expect(output).toContain('posthaste status')
   })
 
   it('init asks its questions', async () => {

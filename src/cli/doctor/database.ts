@@ -1,6 +1,7 @@
 /** Checks of the database itself; what one of them cannot tell is said, not hidden. */
 import { formatDuration } from '../../config/duration.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
+import { ERROR_CODES, OutboxError } from '../../core/errors.ts'
 import type { OutboxHost } from '../../core/host.ts'
 import { compareLayout } from '../layout.ts'
 import { ask, declaredIndexes, tableName } from '../probe.ts'
@@ -44,9 +45,16 @@ WHERE x.indisvalid AND i.relnamespace = t.relnamespace`,
   sqlite: "SELECT name FROM sqlite_master WHERE type = 'index'",
 }
 
-/** MySQL shows a user only the tables that it has rights on. All of ours have a primary key. */
+/** All of ours have a primary key. */
 const isSeen = (table: string, indexes: ReadonlySet<string>): boolean =>
   [...indexes].some((name) => name.startsWith(`${table.toLowerCase()}.`))
+
+/** MySQL shows a user only the tables that it has rights on, and says of others that they are denied, be they there or not. */
+const isHidden = (host: OutboxHost, table: string): Promise<boolean> =>
+  ask(host, `SELECT 1 FROM \`${table}\` LIMIT 0`).then(
+    () => false,
+    (error: unknown) => error instanceof OutboxError && error.code === ERROR_CODES.storeReadOnly,
+  )
 
 const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> => {
   if ((await outbox.schema.status()).current === 0) return ok('indexes', 'come with the tables')
@@ -61,13 +69,21 @@ const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> =>
   const declared = declaredIndexes(host)
   const absent = declared.filter(({ name }) => !there.has(name.toLowerCase()))
   if (absent.length === 0) return ok('indexes', `all ${declared.length} are there`)
-  const hidden = absent.filter(({ table }) => table !== null && !isSeen(table, there))
-  const missing = absent.filter((index) => !hidden.includes(index))
-  if (missing.length === 0)
-    return skipped(
+  const unseen = new Set(
+    absent.flatMap(({ table }) => (table === null || isSeen(table, there) ? [] : [table])),
+  )
+  const hidden: string[] = []
+  for (const table of unseen) if (await isHidden(host, table)) hidden.push(table)
+  const gone = [...unseen].filter((table) => !hidden.includes(table))
+  if (gone.length > 0)
+    return problem(
       'indexes',
-      `of ${[...new Set(hidden.map(({ table }) => table))].join(', ')} are hidden from this user; all others are there`,
+      `there is no table ${gone.join(', ')}, though it was migrated`,
+      'restore it, or make it empty with its statement of posthaste migrate --sql',
     )
+  const missing = absent.filter(({ table }) => table === null || !unseen.has(table))
+  if (missing.length === 0)
+    return skipped('indexes', `of ${hidden.join(', ')} are hidden from this user; all others are there`)
   return problem(
     'indexes',
     `missing: ${missing.map(({ name }) => name).join(', ')}`,
