@@ -178,7 +178,7 @@ export class Lanes {
       if (!this.#registered) await this.#register()
       else if (this.#runtime.monotonicNow() >= this.#renewAt && !(await this.#renew())) return
       await this.#balance()
-      this.#trouble.isOver('lanes are renewed and balanced again', { worker: this.#workerId })
+      this.#trouble.ends('lanes are renewed and balanced again', { worker: this.#workerId })
     } catch (error) {
       this.#trouble.meets(error, 'lanes could not be renewed or balanced; tried again shortly', {
         worker: this.#workerId,

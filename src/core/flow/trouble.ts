@@ -30,7 +30,7 @@ export class Trouble {
     this.#logger.log('warn', message, { ...fields, error: String(error) })
   }
 
-  isOver(message: string, fields: Fields): void {
+  ends(message: string, fields: Fields): void {
     this.#met = null
     if (this.#warnedAt === null) return
     this.#warnedAt = null
