@@ -20,7 +20,7 @@ const carry = (from: Socket, to: Socket): void => {
 const relay = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
   const server = connect({
     host: target.hostname,
-    port: Number(target.port),
+    port: Number(target.port || 5_432),
     allowHalfOpen: true,
     noDelay: true,
   })

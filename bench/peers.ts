@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { installNodes, nodeOfMajor } from '../scripts/packaged-nodes.ts'
@@ -24,7 +25,7 @@ each with its best documented settings, in turns. About three quarters of an hou
   --rounds N       how often each is repeated; default 3
   --events N       backlog of the drain; default 150,000
   --growth LIST    numbers of finished rows; default 0,1000000,5000000
-  --away MS        the PostgreSQL is further away: every round trip takes that long, 2 to 100 ms; default: it is not
+  --away MS        the PostgreSQL is further away: every round trip takes that long, an even number from 2 to 100 ms; default: it is not
   --url URL        a PostgreSQL on which databases may be created; default: one is started
   --quick          small numbers, to see that everything works; the figures say nothing
   --help           this text
@@ -126,7 +127,7 @@ const installPeers = (): void => {
 
 const OTHERS = ['mariadb', 'mysql'] as const
 
-const startAway = async (url: string, ms: number): Promise<{ url: string; process: ChildProcess }> => {
+const startAway = async (url: string, ms: number): Promise<[url: string, process: ChildProcess]> => {
   const args = [...TYPESCRIPT, join(ROOT, 'bench', 'away.ts'), url, String(ms)]
   const away = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const [said] = (await Promise.race([
@@ -135,7 +136,10 @@ const startAway = async (url: string, ms: number): Promise<{ url: string; proces
       throw new Error('what puts the server further away did not start')
     }),
   ])) as [Buffer]
-  return { url: String(said).trim(), process: away }
+  // It ends with us, and does not keep us.
+  away.unref()
+  for (const stream of [away.stdin, away.stdout]) (stream as Socket).unref()
+  return [String(said).trim(), away]
 }
 
 /** A server that cannot be had here is said so in the file; the rest is measured all the same. */
@@ -168,14 +172,16 @@ const main = async (): Promise<number> => {
   }
   const sections = sectionsOf(values.only)
   const awayMs = values.away === undefined ? 0 : whole('away', values.away, 0)
-  // A timer takes a millisecond at least, and there is one for either direction.
-  if (awayMs === 1 || awayMs > 100) throw new UsageError(`--away must be 2 to 100 ms, not "${values.away}"`)
+  // Either direction takes half of it, and timers count in whole milliseconds.
+  if (awayMs % 2 !== 0 || awayMs > 100)
+    throw new UsageError(`--away must be an even number from 2 to 100, not "${values.away}"`)
+  if (awayMs > 0 && sections.includes('others'))
+    throw new UsageError('--away is about PostgreSQL alone: name sections with --only, without "others"')
   const node = nodeOfMajor(installNodes(), NODE_MAJOR)
   installPeers()
   heading('PostgreSQL')
   const near = values.url ?? (await serviceUrls(['postgres-new']))['postgres-new']
-  const away = awayMs === 0 ? null : await startAway(near, awayMs)
-  const url = away?.url ?? near
+  const [url, away] = awayMs === 0 ? [near, null] : await startAway(near, awayMs)
   const others = sections.includes('others') ? await otherServers() : {}
   const shown = process.argv
     .slice(2)
@@ -192,7 +198,7 @@ const main = async (): Promise<number> => {
   rmSync(file, { force: true })
   // In that folder, because graphile-worker looks for a configuration from where it is started upwards.
   const code = run(node.path, [join(FOLDER, 'main.ts'), JSON.stringify(settings), file], FOLDER)
-  away?.process.kill()
+  away?.kill()
   if (code !== 0 || !existsSync(file)) return 1
   const result = JSON.parse(readFileSync(file, 'utf8')) as BenchResult
   heading('Figures')

@@ -50,6 +50,9 @@ const fail = (error: unknown, isJson: boolean): number => {
   return exitCode
 }
 
+/** Once is enough: what is said to a terminal that is gone says so again. */
+let isHungUp = false
+
 /** The exit code of what was said; from then on nothing changes it, also while outboxes are closed. */
 let said: number | null = null
 
@@ -65,7 +68,9 @@ const runCommand = async (parsed: Parsed): Promise<number> => {
   // The shell says it and then the kernel does, but nobody is in a hurry.
   if (stdout.isTTY || stderr.isTTY)
     process.on('SIGHUP', (signal) => {
-      if (!session.isInterrupted) interrupt(signal)
+      if (isHungUp || session.isInterrupted) return
+      isHungUp = true
+      interrupt(signal)
     })
   let exitCode: number
   try {

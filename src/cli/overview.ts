@@ -148,10 +148,6 @@ export const retireText = (destination: string): string => `posthaste retire ${d
 export const listenText = (destination: string): string =>
   `start the process that has its listeners, or register one where the outbox is made: outbox.on('${destination}', …)`
 
-/** Nobody knows by it what the configurations of the workers say. */
-export const isAddressAlone = ({ host, url }: LoadedOutbox): boolean =>
-  url !== null && host.declared().length === 0
-
 /** What to do about a destination that nobody serves. A worker refuses one that its configuration does not declare, or does not hear. */
 export const serveText = ({ host }: LoadedOutbox, destination: string): string => {
   const declared = host.declared()

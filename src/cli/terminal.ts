@@ -51,12 +51,12 @@ interface Fitted {
 
 type Shape = Pick<Column<never>, 'flexible' | 'whole' | 'name'>
 
-/** The least width at which no two of them look alike. */
+/** The least width at which no two of them look alike; where that is too much, nothing is gained. */
 const tellingWidth = (texts: readonly string[], most: number): number => {
   const all = [...new Set(texts)]
-  for (let size = LEAST_FLEXIBLE; size < most; size += 1)
+  for (let size = LEAST_FLEXIBLE; size <= most; size += 1)
     if (new Set(all.map((text) => cutMiddle(text, size))).size === all.length) return size
-  return most
+  return Math.min(most, LEAST_FLEXIBLE)
 }
 
 /**

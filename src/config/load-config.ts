@@ -50,6 +50,8 @@ export interface LoadedOutbox {
   readonly host: OutboxHost
   /** The address with its password, where there is one outside of the code. */
   readonly url: { readonly value: string; readonly from: string } | null
+  /** False: an address is all that is known, and what the configurations of its workers say is not. */
+  readonly hasCode: boolean
   readonly settings: readonly ResolvedSetting[]
   /** `outbox-processor-<database>-to-<destination>` */
   readonly processors: readonly string[]
@@ -227,6 +229,7 @@ interface Made extends Addressed {
   readonly outbox: Outbox<unknown>
   readonly host: OutboxHost
   readonly url: Address
+  readonly hasCode: boolean
 }
 
 const makeLoaded = async (
@@ -252,11 +255,12 @@ const makeLoaded = async (
   )
   const said = lastWords([common, own, ...onTop]).filter(({ setting }) => setting.scope !== 'worker')
   const declared = host.declared().map((destination) => destination.name)
-  return { name, outbox: outbox as Outbox<unknown>, host, url, declared, said, own }
+  const hasCode = section.outbox !== undefined || section.module !== undefined
+  return { name, outbox: outbox as Outbox<unknown>, host, url, hasCode, declared, said, own }
 }
 
 const settle = (made: Made, { options, worker }: Surroundings): LoadedOutbox => {
-  const { name, outbox, host, url } = made
+  const { name, outbox, host, url, hasCode } = made
   const said = saidOf(made)
   const under = options.under?.(host.given, { name, worker }) ?? {}
   const configure = (extra: SettingsFromOutside): void => applySettings(host, said, { ...under, ...extra })
@@ -266,6 +270,7 @@ const settle = (made: Made, { options, worker }: Surroundings): LoadedOutbox => 
     outbox,
     host,
     url,
+    hasCode,
     settings: resolvedSettings(host, said),
     get processors() {
       return host.served().map((destination) => `outbox-processor-${name}-to-${destination.name}`)

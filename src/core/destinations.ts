@@ -98,14 +98,18 @@ export class Destinations {
   #requireAll(args: readonly unknown[]): void {
     const [name, second] = args
     if (args.length !== 2 || typeof name !== 'string' || typeof second !== 'function') return
-    if (!this.#options.destinations.has(name)) return
+    const destination = this.#options.destinations.get(name)
+    if (destination === undefined) return
     const isDefinition = typeof (second as { type?: unknown }).type === 'string'
+    const whereItIs =
+      destination.to === null
+        ? `on("${name}", event, listener) listens at destination "${name}", to "*" for all that it hears`
+        : `destination "${name}" has a publisher and takes no listeners`
     throw new OutboxError(
       ERROR_CODES.invalidOption,
       isDefinition
         ? `on("${name}", …) lacks the listener: on(destination, event, listener)`
-        : `on("${name}", listener) lacks the event: on("${name}", event, listener) listens at destination "${name}", to "*" for ` +
-            `all that it hears. Events of a type "${name}" are heard by on("${LOCAL}", "${name}", listener)`,
+        : `on("${name}", listener) lacks the event: ${whereItIs}. Events of a type "${name}" are heard by on("${LOCAL}", "${name}", listener)`,
       { destination: name },
     )
   }

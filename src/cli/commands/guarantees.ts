@@ -3,7 +3,6 @@ import { ConfigError } from '../../config/errors.ts'
 import type { LoadedOutbox } from '../../config/load-config.ts'
 import type { ResolvedDestination } from '../../core/options.ts'
 import type { Command } from '../command.ts'
-import { isAddressAlone } from '../overview.ts'
 import { clean, count } from '../text.ts'
 
 const DEAD_HEADS: Readonly<Record<ResolvedDestination['deadHead'], string>> = {
@@ -60,7 +59,7 @@ export const guarantees: Command = {
   async run(session) {
     const routes: object[] = []
     const outboxes = await session.outboxes()
-    if (outboxes.every(isAddressAlone))
+    if (outboxes.every(({ hasCode }) => !hasCode))
       throw new ConfigError(
         'guarantees needs a configuration: what is promised follows from destinations and their options, which are code, and ' +
           'nobody knows them by the address of a database alone. Leave --url out where the configuration lies, name one with ' +

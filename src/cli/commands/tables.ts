@@ -6,7 +6,6 @@ import type { Command, Flag } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
 import { durationFlag } from '../filters.ts'
 import { compareLayout, type LayoutComparison, layoutRemedy } from '../layout.ts'
-import { isAddressAlone } from '../overview.ts'
 import type { Session } from '../session.ts'
 import { clean, count } from '../text.ts'
 import { wait } from '../wait.ts'
@@ -102,7 +101,7 @@ const noPartitionsText = (loaded: LoadedOutbox, { given, unlike }: LayoutCompari
     return `the tables of ${outbox} have no partitions: SQLite has none`
   if (given === 'plain' && unlike.length > 0)
     return `the store of ${outbox} has layout "plain" here, but its tables have partitions: ${layoutRemedy('partitioned')}`
-  return given === 'plain' || isAddressAlone(loaded)
+  return given === 'plain' || !loaded.hasCode
     ? `the tables of ${outbox} have no partitions; posthaste cleanup serves them`
     : `the tables of ${outbox} have no partitions: ${layoutRemedy('plain')}`
 }

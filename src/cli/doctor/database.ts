@@ -50,11 +50,17 @@ const isSeen = (table: string, indexes: ReadonlySet<string>): boolean =>
   [...indexes].some((name) => name.startsWith(`${table.toLowerCase()}.`))
 
 /** MySQL shows a user only the tables that it has rights on, and says of others that they are denied, be they there or not. */
-const isHidden = (host: OutboxHost, table: string): Promise<boolean> =>
-  ask(host, `SELECT 1 FROM \`${table}\` LIMIT 0`).then(
-    () => false,
-    (error: unknown) => error instanceof OutboxError && error.code === ERROR_CODES.storeReadOnly,
-  )
+const isGone = async (host: OutboxHost, table: string): Promise<boolean> => {
+  try {
+    await ask(host, `SELECT 1 FROM \`${table}\` LIMIT 0`)
+    return false
+  } catch (error) {
+    const code = error instanceof OutboxError ? error.code : null
+    if (code === ERROR_CODES.schemaBehind) return true
+    if (code === ERROR_CODES.storeReadOnly) return false
+    throw error
+  }
+}
 
 const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> => {
   if ((await outbox.schema.status()).current === 0) return ok('indexes', 'come with the tables')
@@ -72,9 +78,8 @@ const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> =>
   const unseen = new Set(
     absent.flatMap(({ table }) => (table === null || isSeen(table, there) ? [] : [table])),
   )
-  const hidden: string[] = []
-  for (const table of unseen) if (await isHidden(host, table)) hidden.push(table)
-  const gone = [...unseen].filter((table) => !hidden.includes(table))
+  const gone: string[] = []
+  for (const table of unseen) if (await isGone(host, table)) gone.push(table)
   if (gone.length > 0)
     return problem(
       'indexes',
@@ -83,7 +88,7 @@ const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> =>
     )
   const missing = absent.filter(({ table }) => table === null || !unseen.has(table))
   if (missing.length === 0)
-    return skipped('indexes', `of ${hidden.join(', ')} are hidden from this user; all others are there`)
+    return skipped('indexes', `of ${[...unseen].join(', ')} are hidden from this user; all others are there`)
   return problem(
     'indexes',
     `missing: ${missing.map(({ name }) => name).join(', ')}`,

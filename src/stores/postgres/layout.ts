@@ -14,7 +14,7 @@ const hasPlainText = ({ names, prefix }: PostgresTables): string =>
   `SELECT count(*) > 0 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = '${names.schema}' AND c.relname IN ('${prefix}events', '${prefix}finished') AND c.relkind = 'r'`
 
-/** For what uses the tails: rejects with what is really wrong. */
+/** For what uses tails where there are some: rejects with what is really wrong. */
 export const forLayout = async <T>(
   db: PostgresDatabase,
   t: PostgresTables,
@@ -23,7 +23,8 @@ export const forLayout = async <T>(
   try {
     return await work()
   } catch (error) {
-    if (!(error instanceof StoreError) || error.detail.sqlState !== NO_TABLE) throw error
+    const isMissing = error instanceof StoreError && error.detail.sqlState === NO_TABLE
+    if (!isMissing || db.options.layout === 'plain') throw error
     const [[hasPlain] = []] = await db.rows(hasPlainText(t))
     if (!isTrue(hasPlain)) throw error
     const { code, text, transient } = NO_PARTITIONS
