@@ -42,6 +42,28 @@ describe('a mistake', () => {
     for (const pattern of ['order.placed', 'order.*', '*', 'user.created', 'user.*']) listen(pattern)
   })
 
+  it('an event that nobody hears is told of, also where its publisher knew no routes', async () => {
+    const told: unknown[] = []
+    const outbox = createOutbox({
+      store: memoryStore(),
+      destinations: { mail: { events: ['order.*'] } },
+      logger: {
+        log: (_, message, fields) => {
+          if (message.startsWith('no destination hears')) told.push(fields?.type)
+        },
+      },
+    })
+    outbox.on('mail', 'order.*', () => undefined)
+    await outbox.transaction(async (tx) => {
+      await outbox.publish(tx, { type: 'order.placed', payload: 1 })
+      await outbox.publish(tx, { type: 'oder.placed', payload: 2 })
+      await outbox.publish(tx, { type: 'oder.placed', payload: 3 })
+    })
+    await outbox.flush()
+    expect(told).toEqual(['oder.placed'])
+    await outbox.close()
+  })
+
   it('a forgotten listener is missed', () => {
     const outbox = createOutbox({ store: memoryStore(), destinations: { mail: { events: [orderPlaced] } } })
     expect(() => outbox.on('mail', orderPlaced as never)).toThrow(/lacks the listener/)

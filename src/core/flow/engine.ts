@@ -94,13 +94,13 @@ export class Engine implements HotIntake {
       store,
       registry: store.registry,
       routes: this.#routes,
-      logger,
       newId,
       workerId: () => this.#lanes.workerId,
       expanded: () => {
         for (const flow of this.#flows.values()) flow.poller.sweepSoon()
         if (!this.servesAll()) parts.tellOthers?.(null)
       },
+      unheard: (type) => this.#noteUnheard(type),
     })
     for (const destination of parts.served) this.#flows.set(destination.name, this.#createFlow(destination))
   }

@@ -3,18 +3,19 @@
  * a trigger, another language). Any worker may; the store makes sure that each is expanded once.
  */
 import { laneOf } from '../model/lane.ts'
-import type { ExpandRequest, Logger, Registry, Store, UnroutedDelivery } from '../spi/index.ts'
+import type { ExpandRequest, Registry, Store, UnroutedDelivery } from '../spi/index.ts'
 import type { Routes } from './routes.ts'
 
 export interface ExpanderParts {
   readonly store: Store
   readonly registry: Registry
   readonly routes: Routes
-  readonly logger: Logger
   readonly workerId: () => string
   readonly newId: () => string
   /** New deliveries lie behind every cursor. */
   readonly expanded: () => void
+  /** Of this type an event was routed to nobody. */
+  readonly unheard: (type: string) => void
 }
 
 const BATCH = 500
@@ -38,7 +39,7 @@ export class Expander {
   }
 
   async #expandAll(): Promise<boolean> {
-    const { store, registry, routes, workerId, expanded } = this.#parts
+    const { store, registry, routes, workerId, expanded, unheard } = this.#parts
     let stale = 0
     let any = false
     while (stale < MAX_STALE) {
@@ -50,6 +51,7 @@ export class Expander {
         registryVersion: routes.version,
         expansions: rows.map((row) => this.#expansion(row)),
       })
+      if (done) for (const { type } of rows) if (routes.routes(type).length === 0) unheard(type)
       any ||= done
       stale = done ? 0 : stale + 1
     }
