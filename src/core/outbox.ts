@@ -17,6 +17,7 @@ import { LeaseWatch } from './flow/lease-watch.ts'
 import type { Batch } from './flow/pull.ts'
 import { createPublishing } from './flow/transactions-api.ts'
 import { closedError, UnderWay } from './flow/under-way.ts'
+import { UnheardTypes } from './flow/unheard-types.ts'
 import { WakeUps } from './flow/wake-ups.ts'
 import { attachHost, type SettingsFromOutside, Sinks, withSettings } from './host.ts'
 import { createInspect } from './inspection.ts'
@@ -80,6 +81,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   readonly #pullers: Pullers
   readonly #rounds: Rounds
   readonly #failed: EngineParts['failed']
+  readonly #unheard: UnheardTypes
   readonly #wakeUps: WakeUps
   readonly #underWay = new UnderWay()
   #engine: Engine | null = null
@@ -108,6 +110,7 @@ class OutboxCore<Tx, E> implements HotIntake {
     this.#metrics = this.#sinks.metrics
     this.#newId = createIdGenerator(this.#runtime)
     this.#failed = failureReporter(this.#options.onFailure, this.#logger)
+    this.#unheard = new UnheardTypes(this.#logger)
     this.#wakeUps = new WakeUps({ store: this.#store as Store, runtime: this.#runtime, logger: this.#logger })
     this.#pullers = new Pullers(
       { runtime: this.#runtime, logger: this.#logger, options: this.#options, detached: this.#detached },
@@ -303,6 +306,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       listeners: (name) => this.#destinations.registry(name),
       manual,
       watch,
+      unheard: this.#unheard,
       detached: this.#detached,
       tellOthers: (destination) => this.#wakeUps.tell(destination),
       failed: this.#failed,

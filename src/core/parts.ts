@@ -14,6 +14,7 @@ import { LeaseWatch } from './flow/lease-watch.ts'
 import type { Publishing } from './flow/publishing.ts'
 import { createPublishing } from './flow/transactions-api.ts'
 import { UnderWay } from './flow/under-way.ts'
+import { UnheardTypes } from './flow/unheard-types.ts'
 import { InFlightTracker } from './in-flight-tracker.ts'
 import type { ListenerRegistry } from './listeners.ts'
 import type { Delivery } from './model/delivery.ts'
@@ -235,6 +236,7 @@ export class Dispatcher<Tx = unknown, E = unknown> implements HotIntake {
       listeners: () => listeners,
       manual: false,
       watch: new LeaseWatch(),
+      unheard: new UnheardTypes(this.logger),
       detached: this.#detached,
       failed: () => undefined,
       ended: ({ id }) => this.inFlight.release(id),

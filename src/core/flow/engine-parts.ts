@@ -5,6 +5,7 @@ import type { ResolvedDestination, ResolvedOptions } from '../options.ts'
 import type { Verdict } from '../policy/failure.ts'
 import type { Logger, Metrics, Runtime, Store } from '../spi/index.ts'
 import type { LeaseWatch } from './lease-watch.ts'
+import type { UnheardTypes } from './unheard-types.ts'
 
 export interface EngineParts {
   readonly store: Store
@@ -24,6 +25,7 @@ export interface EngineParts {
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
   /** Where one engine after another goes on to watch the same workers. */
   readonly watch: LeaseWatch
+  readonly unheard: UnheardTypes
   /** There is something to read at this destination, or at all, in lanes that other processes have. */
   readonly tellOthers?: (destination: string | null) => void
   /** A delivery left the memory of this process. */

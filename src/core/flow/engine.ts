@@ -29,8 +29,6 @@ export interface Tally {
 
 /** After the drain, what was told to stop gets this share of the drain time to do so. */
 const ABORT_SHARE = 0.2
-/** Types that nobody hears are reported once each, up to this many. */
-const UNHEARD_LIMIT = 100
 /** For each wait on the database at the end. */
 const STORE_GRACE_MS = 2_000
 
@@ -46,7 +44,6 @@ export class Engine implements HotIntake {
   readonly #quarantine = new Quarantine()
   readonly tally: Tally = { claimed: 0, done: 0, retried: 0, dead: 0 }
   #oldestEnded = Number.POSITIVE_INFINITY
-  readonly #unheard = new Set<string>()
   #accepting = false
   #stopping: Promise<{ readonly clean: boolean }> | null = null
   #unlisten: (() => Promise<void>) | null = null
@@ -100,7 +97,7 @@ export class Engine implements HotIntake {
         for (const flow of this.#flows.values()) flow.poller.sweepSoon()
         if (!this.servesAll()) parts.tellOthers?.(null)
       },
-      unheard: (type) => this.#noteUnheard(type),
+      unheard: (type) => parts.unheard.note(type),
     })
     for (const destination of parts.served) this.#flows.set(destination.name, this.#createFlow(destination))
   }
@@ -136,17 +133,8 @@ export class Engine implements HotIntake {
   routes(type: string): { readonly destinations: readonly string[]; readonly version: number } | null {
     if (!this.#accepting) return null
     const destinations = this.#routes.routes(type)
-    if (destinations.length === 0) this.#noteUnheard(type)
+    if (destinations.length === 0) this.#parts.unheard.note(type)
     return { destinations, version: this.#routes.version }
-  }
-
-  /** A mistyped event type would otherwise vanish without a word. */
-  #noteUnheard(type: string): void {
-    if (this.#unheard.has(type) || this.#unheard.size >= UNHEARD_LIMIT) return
-    this.#unheard.add(type)
-    this.#parts.logger.log('warn', 'no destination hears of this event type; it is stored and sent nowhere', {
-      type,
-    })
   }
 
   admits(destination: string): boolean {

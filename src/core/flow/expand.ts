@@ -46,12 +46,14 @@ export class Expander {
       const rows = await store.queue.readUnrouted(BATCH)
       if (rows.length === 0) break
       await routes.refresh(registry)
+      const expansions = rows.map((row) => this.#expansion(row))
       const done = await store.queue.expand({
         workerId: workerId(),
         registryVersion: routes.version,
-        expansions: rows.map((row) => this.#expansion(row)),
+        expansions,
       })
-      if (done) for (const { type } of rows) if (routes.routes(type).length === 0) unheard(type)
+      if (done)
+        for (const [i, { type }] of rows.entries()) if (expansions[i]?.deliveries.length === 0) unheard(type)
       any ||= done
       stale = done ? 0 : stale + 1
     }
