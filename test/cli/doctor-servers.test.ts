@@ -40,6 +40,9 @@ it.each(['mysql', 'mariadb'] as const)(
     expect(found).toMatchObject({ level: 'error', text: `missing: ${prefix}deliveries.by_key` })
     await client.query(/ALTER TABLE .*;/.exec(found.remedy)?.[0] ?? '')
     expect(await indexes()).toMatchObject({ level: 'ok' })
+    await client.query(`ALTER TABLE ${prefix}dedup DROP PRIMARY KEY, DROP INDEX by_age`)
+    // One that has no index any more is there all the same.
+    expect(await indexes()).toMatchObject({ level: 'error', text: `missing: ${prefix}dedup.by_age` })
     await client.query(`RENAME TABLE ${prefix}dedup TO ${prefix}away`)
     expect(await indexes()).toMatchObject({
       level: 'error',

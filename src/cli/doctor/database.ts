@@ -50,14 +50,14 @@ const isSeen = (table: string, indexes: ReadonlySet<string>): boolean =>
   [...indexes].some((name) => name.startsWith(`${table.toLowerCase()}.`))
 
 /** MySQL shows a user only the tables that it has rights on, and says of others that they are denied, be they there or not. */
-const isGone = async (host: OutboxHost, table: string): Promise<boolean> => {
+const lookAt = async (host: OutboxHost, table: string): Promise<'bare' | 'gone' | 'hidden'> => {
   try {
     await ask(host, `SELECT 1 FROM \`${table}\` LIMIT 0`)
-    return false
+    return 'bare'
   } catch (error) {
     const code = error instanceof OutboxError ? error.code : null
-    if (code === ERROR_CODES.schemaBehind) return true
-    if (code === ERROR_CODES.storeReadOnly) return false
+    if (code === ERROR_CODES.schemaBehind) return 'gone'
+    if (code === ERROR_CODES.storeReadOnly) return 'hidden'
     throw error
   }
 }
@@ -78,17 +78,21 @@ const checkIndexes = async ({ host, outbox }: LoadedOutbox): Promise<Finding> =>
   const unseen = new Set(
     absent.flatMap(({ table }) => (table === null || isSeen(table, there) ? [] : [table])),
   )
-  const gone: string[] = []
-  for (const table of unseen) if (await isGone(host, table)) gone.push(table)
+  const [gone, hidden]: [string[], string[]] = [[], []]
+  for (const table of unseen) {
+    const sight = await lookAt(host, table)
+    if (sight === 'gone') gone.push(table)
+    if (sight === 'hidden') hidden.push(table)
+  }
   if (gone.length > 0)
     return problem(
       'indexes',
       `there is no table ${gone.join(', ')}, though it was migrated`,
       'restore it, or make it empty with its statement of posthaste migrate --sql',
     )
-  const missing = absent.filter(({ table }) => table === null || !unseen.has(table))
+  const missing = absent.filter(({ table }) => table === null || !hidden.includes(table))
   if (missing.length === 0)
-    return skipped('indexes', `of ${[...unseen].join(', ')} are hidden from this user; all others are there`)
+    return skipped('indexes', `of ${hidden.join(', ')} are hidden from this user; all others are there`)
   return problem(
     'indexes',
     `missing: ${missing.map(({ name }) => name).join(', ')}`,
