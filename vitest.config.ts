@@ -34,8 +34,8 @@ export const common = {
 export default defineConfig({
   test: {
     pool: 'forks',
-    // Two more than the cores of a small machine: tests of databases and brokers mostly wait for them.
-    maxWorkers: 4,
+    // Three more than the cores of a small machine: tests of databases and brokers mostly wait for them.
+    maxWorkers: 5,
     sequence: { sequencer: MixedSequencer },
     projects: [
       {

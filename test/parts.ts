@@ -29,6 +29,7 @@ export const REST_FILES = [
   'test/stores/postgres-oldest.test.ts',
   'test/stores/postgres-partitioned.test.ts',
   'test/stores/postgres-pgbouncer.test.ts',
+  'test/stores/sqlite-libsql-memory.test.ts',
 ]
 
 /** These have something of both. */

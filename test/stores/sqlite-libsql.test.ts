@@ -1,17 +1,6 @@
-/** The conformance suite over libsql, in a file and in memory. */
+/** The conformance suite over libsql, in a file. */
 import { describe, it } from 'vitest'
 import { runStoreSuite } from '../../src/testing/suites/index.ts'
 import { createHarness } from './sqlite-harness.ts'
 
-describe('libsql, in a file', () => {
-  runStoreSuite({ describe, it, create: () => createHarness('libsql') })
-})
-
-describe('libsql, in memory', () => {
-  runStoreSuite({
-    describe,
-    it,
-    create: () => createHarness('libsql', { memory: true }),
-    skip: [{ test: 'another process sees the same queue', reason: 'memory belongs to one process' }],
-  })
-})
+runStoreSuite({ describe, it, create: () => createHarness('libsql') })
