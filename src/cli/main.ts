@@ -53,6 +53,12 @@ const fail = (error: unknown, isJson: boolean): number => {
 /** Once is enough: what is said to a terminal that is gone says so again. */
 let isHungUp = false
 
+/** Whoever read our output left. */
+let isUnread = false
+
+/** Ends what the command does then, as a signal would; false where it only shows something, and may end at once. */
+let stopUnread = (): boolean => false
+
 /** The exit code of what was said; from then on nothing changes it, also while outboxes are closed. */
 let said: number | null = null
 
@@ -72,6 +78,7 @@ const runCommand = async (parsed: Parsed): Promise<number> => {
       isHungUp = true
       interrupt(signal)
     })
+  stopUnread = () => session.isInterrupted || session.interrupt('SIGPIPE')
   let exitCode: number
   try {
     checkOperands(parsed)
@@ -105,23 +112,30 @@ const main = async (args: readonly string[]): Promise<number> => {
   }
 }
 
+let isCrashing = false
+
 /** Pools of the user's module may keep the process alive, so it ends by itself, once everything is written. */
 const leave = (exitCode: number): void => {
   // A turn later, so that a stream whose reader is gone can say so first.
-  const end = (): void => void setImmediate(() => process.exit(exitCode))
+  const end = (): void =>
+    void setImmediate(() => process.exit(isUnread && !isCrashing ? EXIT.pipe : exitCode))
   stdout.write('', () => stderr.write('', end))
 }
 
 const readerLeft =
   ({ isTTY }: NodeJS.WriteStream) =>
   (error: NodeJS.ErrnoException): void => {
-    if (error.code === 'EPIPE') process.exit(EXIT.pipe)
+    if (error.code === 'EPIPE') {
+      // Each later line says so again.
+      if (isUnread) return
+      isUnread = true
+      if (!stopUnread()) process.exit(EXIT.pipe)
+      return
+    }
     if (error.code !== 'EIO' || !isTTY) throw error
     // The terminal was closed, and not everybody gets the signal that says so.
     process.emit('SIGHUP', 'SIGHUP')
   }
-
-let isCrashing = false
 
 /**
  * An error that nobody caught, of a listener for example: a crash, which rows survive as any other. What its code means

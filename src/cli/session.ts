@@ -24,6 +24,7 @@ export class Session {
   readonly #opened: LoadedOutbox[] = []
   #loaded: Promise<LoadedConfig> | null = null
   #interrupt: AbortController | null = null
+  #isAsked = false
 
   constructor({ command, values, operands }: Parsed, streams: Streams) {
     this.values = values
@@ -177,6 +178,9 @@ export class Session {
   /** Signals that somebody else will answer for us, as the supervisor does for its children. */
   ignored: readonly NodeJS.Signals[] = []
 
+  /** Whoever asks again need not be in a hurry: the process is ended by somebody else if it takes too long. */
+  isPatient = false
+
   get isInterrupted(): boolean {
     return this.#interrupt?.signal.aborted === true
   }
@@ -184,7 +188,10 @@ export class Session {
   /** False when nobody here listens, so that the process ends at once. */
   interrupt(signal: NodeJS.Signals): boolean {
     if (this.ignored.includes(signal)) return true
-    if (this.#interrupt === null || this.isInterrupted) return false
+    if (this.#interrupt === null) return false
+    if (this.#isAsked) return this.isPatient
+    // Whoever asks again is in a hurry; a reader that left has asked for nothing.
+    this.#isAsked = signal !== 'SIGPIPE'
     this.#interrupt.abort()
     return true
   }

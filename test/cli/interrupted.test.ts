@@ -5,11 +5,11 @@ import { describe, expect, it } from 'vitest'
 import { createFolder, createShop, SHOP, type Shop } from './cli.ts'
 
 /** `audit` alone, whose listener says so and then does as it is told. */
-const auditThat = (does: string): string =>
+const auditThat = (does: string, drainMs: number): string =>
   `${SHOP.slice(0, SHOP.indexOf('export const')).replace(', PermanentError', '')}
 export const outbox = createOutbox({
   store: sqliteStore({ file: 'shop.db' }),
-  drainMs: 500,
+  drainMs: ${drainMs},
   destinations: { audit: { events: ['*'], concurrency: 1 } },
 })
 outbox.on('audit', '*', async () => {
@@ -27,9 +27,9 @@ const UNTIL_STOPPED = `await new Promise((resolve) => {
 /** Keeps the process, and never ends. */
 const FOR_EVER = 'setInterval(() => {}, 60_000); await new Promise(() => {})'
 
-const createAudit = async (does: string, events: number): Promise<Shop> => {
+const createAudit = async (does: string, events: number, drainMs = 500): Promise<Shop> => {
   const shop = await createShop()
-  shop.write('shop.mjs', auditThat(does))
+  shop.write('shop.mjs', auditThat(does, drainMs))
   await shop.publish(events)
   return shop
 }
@@ -72,6 +72,56 @@ describe('a pass that is told to stop', { timeout: 120_000 }, () => {
       code: 130,
       json: { ok: false, claimed: 0, error: { code: 'INTERRUPTED', exitCode: 130 } },
     })
+  })
+})
+
+describe('a command whose reader leaves', { timeout: 120_000 }, () => {
+  // A listener that has to do with the error of standard output, so that it hears of it as the program does.
+  const UNTIL_UNREAD = `const unread = new Promise((resolve) => process.stdout.once('error', resolve))
+  const talk = setInterval(() => process.stdout.write('said\\n'), 10)
+  await unread
+  clearInterval(talk)
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  process.stderr.write('ended\\n')`
+
+  it.each([
+    ['worker', ['worker'], 'the worker stopped'],
+    ['worker --workers 2', ['worker', '--workers', '2'], 'all workers ended'],
+  ])('lets what runs end, as at a signal: %s', async (_, args, said) => {
+    const shop = await createAudit(UNTIL_UNREAD, 1, 30_000)
+    const { child, ended, line } = shop.start(args)
+    await line(/^begun$/)
+    child.stdout?.destroy()
+    const { code, stderr } = await ended
+    expect(code).toBe(141)
+    expect(stderr).toContain(said)
+    const { destinations, workers } = (await shop.run(['status', '--json'])).json.outboxes[0]
+    expect(destinations[0].counts).toMatchObject({ done: 1 })
+    expect(workers).toEqual([])
+  })
+})
+
+describe('a child of a supervisor that is told to stop twice', { timeout: 120_000 }, () => {
+  /** Time enough to be told again. */
+  const SLOWLY = `process.stderr.write(\`by \${process.pid}\\n\`)
+  await new Promise((resolve) => process.once('SIGTERM', resolve))
+  await new Promise((resolve) => setTimeout(resolve, 1_000))`
+
+  it.each([
+    ['by whoever ends the whole group', (_parent: number, child: number) => process.kill(child, 'SIGTERM')],
+    ['while it is being replaced', (parent: number) => process.kill(parent, 'SIGHUP')],
+  ])('drains all the same: %s', async (_, tell) => {
+    const shop = await createAudit(SLOWLY, 1, 30_000)
+    const { child, ended, line } = shop.start(['worker', '--workers', '2'])
+    await line(/"all workers deliver"/)
+    const pid = Number((await line(/^by \d+$/)).slice(3))
+    tell(child.pid as number, pid)
+    await line(new RegExp(`"the worker drains".*"pid":${pid}\\b`))
+    child.kill('SIGTERM')
+    expect((await ended).code).toBe(0)
+    const { destinations, workers } = (await shop.run(['status', '--json'])).json.outboxes[0]
+    expect(destinations[0].counts).toMatchObject({ done: 1 })
+    expect(workers).toEqual([])
   })
 })
 

@@ -186,7 +186,12 @@ const work = async (
     // Ctrl-C and the end of a terminal reach the whole group; the parent decides what happens, and a parent that is gone
     // decides nothing.
     session.ignored = ['SIGINT', 'SIGHUP']
-    process.once('disconnect', () => parentGone.abort())
+    // SIGTERM may come from the parent and once more from whoever ends the group. The parent kills what takes too long.
+    session.isPatient = true
+    process.once('disconnect', () => {
+      session.isPatient = false
+      parentGone.abort()
+    })
     if (!process.connected) parentGone.abort()
     answerMetrics(() => metrics.text())
   }
@@ -228,7 +233,7 @@ export const worker: Command = {
     'Lanes are shared among all processes that serve a destination, so workers are added and taken away at will. With --workers N ' +
       'this is a supervisor of N processes: one that crashes is started again, SIGHUP replaces them one after another, SIGTERM drains all.',
     'Logs go to standard error, as lines to read in a terminal, as JSON lines elsewhere and with --json, unless the outbox has a logger of its own. With --health-port, /health says that the ' +
-      'process lives, /ready that it delivers, and /metrics what Prometheus asks for; a supervisor answers for all its processes. A single worker reads a JSON or TOML configuration again when it changes, and at SIGHUP. In a terminal SIGHUP says that it was closed: then all drain.',
+      'process lives, /ready that it delivers, and /metrics what Prometheus asks for; a supervisor answers for all its processes. A single worker reads a JSON or TOML configuration again when it changes, and at SIGHUP. In a terminal SIGHUP says that it was closed: then all drain, as they do at the next line they write when whoever reads the output has left.',
   ],
   flags: [
     { name: 'workers', value: 'N', about: 'processes under a supervisor, 1 to 100 (default 1)' },

@@ -29,8 +29,10 @@ interface Child {
   readonly process: ChildProcess
   /** Null until it delivers. */
   readyAt: number | null
-  /** It was told to go, so nobody takes its place. */
+  /** Nobody takes its place. */
   isLeaving: boolean
+  /** Its end, once it was told to go: it is told so once. */
+  dismissed: Promise<number> | null
   readonly ready: Promise<boolean>
   readonly ended: Promise<number>
 }
@@ -55,7 +57,7 @@ export class Supervisor {
   readonly #leaving = new Set<Child>()
   #rolling: Promise<void> = Promise.resolve()
   #hasDelivered = false
-  /** A child said that it can never run: a configuration that cannot work, for one. */
+  /** The exit code of a child that says that none can go on: with a configuration that cannot work, for one. */
   #hopeless: number | null = null
   #giveUp: () => void = () => undefined
 
@@ -79,7 +81,7 @@ export class Supervisor {
     const health = healthPort === null ? null : await startHealth(healthHost, healthPort, pages)
     for (let index = 0; index < workers; index += 1) this.#keep(this.#start(index))
     const roll = (): void => {
-      if (signal.aborted) return
+      if (this.#isOver()) return
       this.#rolling = this.#rolling.then(() => this.#roll())
     }
     process.on('SIGHUP', roll)
@@ -128,13 +130,16 @@ export class Supervisor {
     return metricsAnswer(mergedText([{ text: lines.join('\n'), labels: {} }, ...children]))
   }
 
+  #isOver(): boolean {
+    return this.#parts.signal.aborted || this.#hopeless !== null
+  }
+
   #isReady(): boolean {
-    const { workers, signal } = this.#parts
-    return !signal.aborted && this.#view().filter(({ ready }) => ready).length === workers
+    return !this.#isOver() && this.#view().filter(({ ready }) => ready).length === this.#parts.workers
   }
 
   async #allReady(): Promise<boolean> {
-    while (!this.#isReady() && !this.#parts.signal.aborted && this.#hopeless === null) {
+    while (!this.#isReady() && !this.#isOver()) {
       await Promise.all([...this.#children.values()].map((child) => Promise.race([child.ready, child.ended])))
       if (!this.#isReady()) await wait(50, this.#parts.signal)
     }
@@ -167,6 +172,7 @@ export class Supervisor {
       process: child,
       readyAt: null,
       isLeaving: false,
+      dismissed: null,
       ready,
       ended,
     }
@@ -184,7 +190,14 @@ export class Supervisor {
     const { logger, signal } = this.#parts
     const { index, process: ended } = child
     this.#leaving.delete(child)
-    if (child.isLeaving || signal.aborted || this.#hopeless !== null) return
+    if (child.isLeaving || this.#isOver()) return
+    // They all write to the same place.
+    if (code === EXIT.pipe) {
+      this.#hopeless = code
+      logger.log('warn', 'whoever read the output of a worker left; all of them stop', { worker: index })
+      this.#giveUp()
+      return
+    }
     const wellMs = child.readyAt === null ? 0 : performance.now() - child.readyAt
     child.readyAt = null
     // Later on it is a file that somebody is changing: no reason to stop those that deliver.
@@ -210,7 +223,7 @@ export class Supervisor {
     })
     await wait(pauseMs, signal)
     // A rolling restart may have filled the place meanwhile.
-    if (signal.aborted || this.#hopeless !== null || this.#children.get(index) !== child) return
+    if (this.#isOver() || this.#children.get(index) !== child) return
     this.#keep(this.#start(index))
   }
 
@@ -218,7 +231,7 @@ export class Supervisor {
   async #roll(): Promise<void> {
     const { logger, signal, workers } = this.#parts
     logger.log('info', 'workers are replaced one after another')
-    for (let index = 0; index < workers && !signal.aborted; index += 1) {
+    for (let index = 0; index < workers && !this.#isOver(); index += 1) {
       const next = this.#start(index)
       // Until it delivers it is nobody's replacement; a drain meanwhile counts it in.
       next.isLeaving = true
@@ -226,7 +239,7 @@ export class Supervisor {
       void next.ended.then(() => this.#leaving.delete(next))
       const late = wait(START_MS, signal).then(() => false)
       const isReady = await Promise.race([next.ready, late])
-      if (signal.aborted) return
+      if (this.#isOver()) return
       if (!isReady) {
         logger.log('error', 'the new worker does not deliver; the old ones go on', { worker: index })
         await this.#dismiss(next)
@@ -239,10 +252,15 @@ export class Supervisor {
       this.#keep(next)
       if (old !== undefined) await this.#dismiss(old)
     }
-    if (!signal.aborted) logger.log('info', 'all workers were replaced')
+    if (!this.#isOver()) logger.log('info', 'all workers were replaced')
   }
 
-  async #dismiss(child: Child): Promise<number> {
+  #dismiss(child: Child): Promise<number> {
+    child.dismissed ??= this.#end(child)
+    return child.dismissed
+  }
+
+  async #end(child: Child): Promise<number> {
     child.isLeaving = true
     this.#leaving.add(child)
     child.process.kill('SIGTERM')
