@@ -2,7 +2,7 @@
 
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -125,16 +125,22 @@ describe('in a terminal', { timeout: 240_000 }, () => {
       await closed
       await setTimeout(1_000)
     }`
-    const imports =
-      "import { once } from 'node:events'\nimport { writeSync } from 'node:fs'\nimport { setTimeout } from 'node:timers/promises'\n"
-    shop.write('shop.mjs', `${imports}${SHOP.replace('() => {}', slow)}`)
+    const imports = `import { once } from 'node:events'
+import { appendFileSync, writeSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+const note = (...said) => appendFileSync('log', JSON.stringify([process.pid, ...said]) + '\\n')
+process.on('exit', (code) => note('exit', code))
+`
+    const logger = '  logger: { log: note },\n  destinations:'
+    shop.write('shop.mjs', `${imports}${SHOP.replace('() => {}', slow).replace('  destinations:', logger)}`)
     await shop.publish(1)
     await inTerminal(shop.path, 'being heard', ['worker', ...flags], 'close', shell)
     const { json } = await shop.run(['status', '--json'])
     const audit = json.outboxes[0].destinations.find(({ name }: { name: string }) => name === 'audit')
     expect(audit.counts).toMatchObject({ done: 1 })
     // Who does not say goodbye is still known here, with its lanes, until its lease has run out and somebody looks.
-    expect(json.outboxes[0].workers).toEqual([])
+    const log = readFileSync(join(shop.path, 'log'), 'utf8')
+    expect(json.outboxes[0].workers, log).toEqual([])
   })
 
   it('status --watch ends with its terminal, also where no signal says so', async () => {
