@@ -178,7 +178,7 @@ export class Session {
   /** Signals that somebody else will answer for us, as the supervisor does for its children. */
   ignored: readonly NodeJS.Signals[] = []
 
-  /** Whoever asks again need not be in a hurry: the process is ended by somebody else if it takes too long. */
+  /** Whoever asks again need not be in a hurry, as where several say the same. */
   isPatient = false
 
   get isInterrupted(): boolean {

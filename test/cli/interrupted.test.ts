@@ -81,8 +81,7 @@ describe('a command whose reader leaves', { timeout: 120_000 }, () => {
   const talk = setInterval(() => process.stdout.write('said\\n'), 10)
   await unread
   clearInterval(talk)
-  await new Promise((resolve) => setTimeout(resolve, 500))
-  process.stderr.write('ended\\n')`
+  await new Promise((resolve) => setTimeout(resolve, 500))`
 
   it.each([
     ['worker', ['worker'], 'the worker stopped'],

@@ -186,7 +186,8 @@ const work = async (
     // Ctrl-C and the end of a terminal reach the whole group; the parent decides what happens, and a parent that is gone
     // decides nothing.
     session.ignored = ['SIGINT', 'SIGHUP']
-    // SIGTERM may come from the parent and once more from whoever ends the group. The parent kills what takes too long.
+    // SIGTERM may come from the parent and once more from whoever ends the group. The drain has its bound, and a parent that
+    // waits for it kills what takes longer.
     session.isPatient = true
     process.once('disconnect', () => {
       session.isPatient = false

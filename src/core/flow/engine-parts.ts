@@ -25,6 +25,7 @@ export interface EngineParts {
   readonly failed: (delivery: Delivery, verdict: Verdict, error: unknown) => void
   /** Where one engine after another goes on to watch the same workers. */
   readonly watch: LeaseWatch
+  /** Shared likewise: what one engine has told of, the next one need not. */
   readonly unheard: UnheardTypes
   /** There is something to read at this destination, or at all, in lanes that other processes have. */
   readonly tellOthers?: (destination: string | null) => void
