@@ -18,6 +18,7 @@ export const pgTransactions = <Pool extends PostgresPool<object>>(
     options: { onStatement: null },
     transactionPool: pool as unknown as PostgresPool<PostgresConnection>,
     // Nobody knows what is between this pool and the server, and not every pooler carries names over.
+    isPreparing: false,
     statementName: () => undefined,
     losesStatements: () => false,
     understandsFlush: false,

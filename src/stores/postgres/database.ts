@@ -151,9 +151,14 @@ export class PostgresDatabase {
     await this.#leave(state)
   }
 
-  /** The name to prepare a text under; undefined where prepared statements are not to be relied on. */
+  /** False: prepared statements are not to be relied on. */
+  get isPreparing(): boolean {
+    return this.#opened().prepare
+  }
+
+  /** The name to prepare a text under. */
   statementName(sql: string): string | undefined {
-    return this.#opened().prepare ? this.#names.of(sql) : undefined
+    return this.isPreparing ? this.#names.of(sql) : undefined
   }
 
   /** True: what was prepared is gone, by a pooler or by DISCARD, and from now on nothing is prepared. */

@@ -26,7 +26,13 @@ import { canGroup, isCarrier, type PostgresWire, StatementGroup } from './statem
 /** What transactions need of a database; a client has it without a store. */
 export type TransactionHome = Pick<
   PostgresDatabase,
-  'place' | 'transactionPool' | 'statementName' | 'losesStatements' | 'inTime' | 'understandsFlush'
+  | 'place'
+  | 'transactionPool'
+  | 'isPreparing'
+  | 'statementName'
+  | 'losesStatements'
+  | 'inTime'
+  | 'understandsFlush'
 > & { readonly options: Pick<PostgresDatabase['options'], 'onStatement'> }
 
 /** Longer ones are sent at once: they take the server a while, and us memory. */
@@ -129,7 +135,8 @@ export class OpenConnection {
       if (isNext && lengthOf(statement) <= DEFERRED_CHARACTERS) this.#keep(statement)
       else await run(sql, params)
     }
-    return { isGuarded: true, run, ...(canGroup(this.connection) ? { defer } : {}) }
+    const { isPreparing } = this.#database
+    return { isGuarded: true, isPrepared: isPreparing, run, ...(canGroup(this.connection) ? { defer } : {}) }
   }
 
   /** Before a statement of the application: ours is on its way when this returns. */

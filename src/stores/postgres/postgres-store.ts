@@ -130,7 +130,7 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
       const { sql, params } = lockStatement(this.#tables, keys, null)
       await executor.run(sql, params)
     }
-    const statement = insertStatement(this.#tables, request, mark)
+    const statement = insertStatement(this.#tables, request, mark, executor.isPrepared === true)
     if (statement === null) return { duplicates: new Map() }
     const isAsked = mark !== null || request.events.some(({ idempotencyKey }) => idempotencyKey !== null)
     if (request.mayWait === true && executor.defer !== undefined && !isAsked) {

@@ -25,6 +25,8 @@ export interface SqlExecutor {
   defer?(sql: string, params: readonly SqlValue[]): Promise<void>
   /** Only synchronous drivers have it; an await would leave their transaction. */
   runSync?(sql: string, params: readonly SqlValue[]): readonly SqlRow[] | undefined
+  /** The same text is read and planned once for each connection, however often it is sent. */
+  readonly isPrepared?: boolean
   /** Nothing is rolled back while a statement of ours is on its way, and no savepoint without our knowing. */
   readonly isGuarded?: boolean
   /** The transaction may be over: one of its statements has failed, or is still on its way. Undefined: nobody knows. */
