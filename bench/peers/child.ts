@@ -14,7 +14,7 @@ import type { Opened, OpenOptions, SubjectName } from './subject.ts'
 import { isMysql, subjectOn } from './subjects.ts'
 import { insertOrder, inTransaction } from './transaction.ts'
 
-const REPORT_MS = 5
+const REPORT_MS = 20
 /** How long the last events may take after the last publish. */
 const LATEST_MS = 15_000
 const LATENCY_CONNECTIONS = 16
