@@ -18,6 +18,7 @@ export const SUBJECT_LABELS: Readonly<Record<SubjectName | 'none', string>> = {
 const DASH = '–'
 
 const count = (value: number): string => Math.round(value).toLocaleString('en-US')
+const tenths = (value: number): string => value.toFixed(1)
 const milliseconds = (value: number): string => value.toFixed(2)
 
 /** The median, and how far apart the lowest and the highest run were. */
@@ -44,6 +45,14 @@ const drainTable = ({ drain, settings }: BenchResult): Table[] =>
             SUBJECT_LABELS[name],
             shown(figure),
             shown(figure.twoProcesses),
+          ]),
+        },
+        {
+          head: ['processor time of that drain, one process, µs per event', 'the process', 'the server'],
+          rows: present(drain).map(([name, { microsPerEvent }]) => [
+            SUBJECT_LABELS[name],
+            shown(microsPerEvent.clients, tenths),
+            shown(microsPerEvent.server, tenths),
           ]),
         },
       ]

@@ -58,6 +58,10 @@ const sectionsOf = (context: Context, others: Settings['others'], has: (section:
       drain: bySubject(subjects, ({ name }) => ({
         ...series.figure(`drain/1/${name}`),
         twoProcesses: series.figure(`drain/2/${name}`),
+        microsPerEvent: {
+          clients: series.figure(`drain/1/${name}/clients`),
+          server: series.figure(`drain/1/${name}/server`),
+        },
       })),
     }),
     ...(has('latency') && {

@@ -41,10 +41,15 @@ const handle = async ({ url, subject }: HandleOrder): Promise<void> => {
       count += 1
     },
   })
+  const before = process.cpuUsage()
+  const usedMs = (): number => {
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / 1_000
+  }
   const timer = setInterval(() => {
     if (count === told) return
     told = count
-    void tell({ kind: 'handled', count, rssPeak: rssPeak() })
+    void tell({ kind: 'handled', count, rssPeak: rssPeak(), usedMs: usedMs() })
   }, REPORT_MS)
   await tell({ kind: 'ready' })
   await new Promise<void>((resolve) => process.once('message', () => resolve()))

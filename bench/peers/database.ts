@@ -1,4 +1,5 @@
 /** The database of one run: created for it, and dropped in the end. */
+import { readFileSync } from 'node:fs'
 import mysql from 'mysql2/promise'
 import pg from 'pg'
 import type { Subject } from './subject.ts'
@@ -12,6 +13,11 @@ export interface BenchDatabase {
   readonly query: Query
   /** The same start for every run: no rows but history, no dead ones, no checkpoint that an earlier run has earned. */
   reset(subject: Subject, keepHistory?: boolean): Promise<void>
+  /**
+   * What each of the server's processes that work on it now has had of the processors. Empty where nobody can tell: the
+   * server is elsewhere, or not made of processes.
+   */
+  processorMs(): Promise<ReadonlyMap<number, number>>
   /** Nothing that dies from now on can be cleaned away until the answer is called. */
   pinHorizon(): Promise<() => Promise<void>>
   drop(): Promise<void>
@@ -42,6 +48,30 @@ const onServer = async (serverUrl: string, sql: string): Promise<void> => {
   } finally {
     await client.end()
   }
+}
+
+/** A tick is a hundredth of a second wherever Node runs on Linux. */
+const TICK_MS = 10
+
+/** User and system time are the 14th and 15th field, counted from behind the name, which may hold anything. */
+const ticksOf = (pid: number): number => {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return Number(fields[11]) + Number(fields[12])
+}
+
+const processorMsOf = async (query: Query, database: string): Promise<ReadonlyMap<number, number>> => {
+  const rows = await query('SELECT pid FROM pg_stat_activity WHERE datname = current_database()')
+  const found = rows.flatMap(({ pid }): (readonly [number, number])[] => {
+    try {
+      // A process of that number on this machine is the server's only if it says that it works on that database.
+      const isServers = readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(database)
+      return isServers ? [[Number(pid), ticksOf(Number(pid)) * TICK_MS]] : []
+    } catch {
+      return []
+    }
+  })
+  return new Map(found)
 }
 
 const pinPostgres = async (url: string): Promise<() => Promise<void>> => {
@@ -78,6 +108,7 @@ export const createDatabase = async (serverUrl: string): Promise<BenchDatabase> 
       await query(`VACUUM (ANALYZE) ${tables.join(', ')}`)
       await query('CHECKPOINT')
     },
+    processorMs: () => processorMsOf(query, name),
     pinHorizon: () => pinPostgres(url),
     async drop() {
       await pool.end()
@@ -110,6 +141,7 @@ export const createMysqlDatabase = async (serverUrl: string): Promise<BenchDatab
     async reset({ tables }) {
       for (const table of [...tables, 'orders']) await query(`TRUNCATE TABLE ${table}`)
     },
+    processorMs: () => Promise.resolve(new Map()),
     pinHorizon: () => Promise.reject(new Error('this is measured on PostgreSQL alone')),
     async drop() {
       await inside.end()

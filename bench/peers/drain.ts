@@ -25,6 +25,8 @@ export interface Drained {
   readonly samplePerSecond: number
   /** Of the process that had most, in bytes. */
   readonly rssPeak: number
+  /** Processor time of one event, in microseconds: of the processes that handle, and of the server where that is known. */
+  readonly microsPerEvent: { readonly clients: number; readonly server: number | null }
 }
 
 /** Far beyond any honest result. */
@@ -32,17 +34,21 @@ const DEADLINE_MS = 15 * 60_000
 /** Looking more often would take from the processors what is to be measured: every millisecond cost a tenth of one of them. */
 const LOOK_MS = 5
 
+const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)
+
 const watch = (processes: readonly Process[]) => {
   const counts = processes.map(() => 0)
+  const used = processes.map(() => 0)
   let rssPeak = 0
   processes.forEach((each, index) => {
     each.on((message) => {
       if (message.kind !== 'handled') return
       counts[index] = message.count
+      used[index] = message.usedMs
       rssPeak = Math.max(rssPeak, message.rssPeak)
     })
   })
-  return { handled: () => counts.reduce((sum, count) => sum + count, 0), rssPeak: () => rssPeak }
+  return { handled: () => sum(counts), usedMs: () => sum(used), rssPeak: () => rssPeak }
 }
 
 const until = async (reached: () => boolean | Promise<boolean>, what: string): Promise<void> => {
@@ -67,9 +73,10 @@ export const drain = async (
   try {
     await Promise.all(processes.map((each) => each.next('ready')))
     await subject.balanced?.(query, options.processes)
-    const { handled, rssPeak } = watch(processes)
+    const { handled, usedMs, rssPeak } = watch(processes)
     const filler = startProcess({ kind: 'fill', url, subject: subject.name, events: options.events })
     await filler.next('filled')
+    const serverBefore = await database.processorMs()
     const startedAt = performance.now()
     const rate = (count: number): number => (count * 1_000) / (performance.now() - startedAt)
     const handle = async (wanted: number): Promise<number> => {
@@ -78,16 +85,26 @@ export const drain = async (
       return rate(handled())
     }
     const samplePerSecond = await handle(options.sample ?? options.events)
-    if (options.stopAtSample) return { perSecond: samplePerSecond, samplePerSecond, rssPeak: rssPeak() }
+    const used = async (): Promise<Pick<Drained, 'rssPeak' | 'microsPerEvent'>> => {
+      const micros = (ms: number): number => (ms * 1_000) / handled()
+      const server = [...(await database.processorMs())].map(([pid, ms]) => ms - (serverBefore.get(pid) ?? 0))
+      const microsPerEvent = {
+        clients: micros(usedMs()),
+        server: server.length === 0 ? null : micros(sum(server)),
+      }
+      return { rssPeak: rssPeak(), microsPerEvent }
+    }
+    if (options.stopAtSample) return { perSecond: samplePerSecond, samplePerSecond, ...(await used()) }
     await handle(options.events)
     await until(async () => {
       const [row] = await query(subject.unfinished)
       return !row?.unfinished
     }, 'some were never settled')
     const perSecond = rate(options.events)
+    const whole = await used()
     await filler.ended
     await Promise.all(processes.map((each) => each.stop()))
-    return { perSecond, samplePerSecond, rssPeak: rssPeak() }
+    return { perSecond, samplePerSecond, ...whole }
   } finally {
     await Promise.all(processes.map((each) => each.kill()))
     await unpin?.()

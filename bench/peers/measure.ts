@@ -18,8 +18,14 @@ export const planDrain = ({ database, sizes, series, subjects }: Context): Step[
     seconds: OVERHEAD_SECONDS + (2 * sizes.events) / SLOW_PER_SECOND,
     path: `drain/${processes}/${subject.name}`,
     async run() {
-      const { perSecond } = await drain(database, subject, { events: sizes.events, processes })
+      const { perSecond, microsPerEvent } = await drain(database, subject, {
+        events: sizes.events,
+        processes,
+      })
+      const { clients, server } = microsPerEvent
       series.add(this.path, perSecond)
+      series.add(`${this.path}/clients`, clients)
+      if (server !== null) series.add(`${this.path}/server`, server)
       return `${count(perSecond)} /s`
     },
   })

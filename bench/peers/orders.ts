@@ -46,7 +46,13 @@ export interface LatencyFigures {
 
 export type Message =
   | { readonly kind: 'ready' }
-  | { readonly kind: 'handled'; readonly count: number; readonly rssPeak: number }
+  | {
+      readonly kind: 'handled'
+      readonly count: number
+      readonly rssPeak: number
+      /** Of the processors, since it was ready. */
+      readonly usedMs: number
+    }
   | { readonly kind: 'filled' }
   | { readonly kind: 'latency'; readonly figures: LatencyFigures }
   | { readonly kind: 'published'; readonly perSecond: number }

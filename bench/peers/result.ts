@@ -54,7 +54,13 @@ export interface BenchResult {
     readonly subjects: BySubject<Readonly<Record<string, unknown>>>
   }
   /** Events per second, one process; and two. */
-  readonly drain?: BySubject<Figure & { readonly twoProcesses: Figure }>
+  readonly drain?: BySubject<
+    Figure & {
+      readonly twoProcesses: Figure
+      /** Processor time with one process. */
+      readonly microsPerEvent: { readonly clients: Figure; readonly server: Figure }
+    }
+  >
   readonly latency?: BySubject<{ readonly unkeyed: ByRate; readonly keyed: ByRate }>
   /** Transactions per second. */
   readonly publish?: Readonly<Partial<Record<SubjectName | 'none', Figure>>>
