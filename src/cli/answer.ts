@@ -19,7 +19,11 @@ export class Answers {
   /** Other processes write there: nobody can know where their lines end. */
   isShared = false
 
+  /** A program was answered. */
+  isGiven = false
+
   give(answer: Readonly<Record<string, unknown>>): void {
+    this.isGiven = true
     const begin = this.#isLineOpen || this.isShared ? '\n' : ''
     this.#stream.write(`${begin}${jsonText(answer)}\n`)
   }

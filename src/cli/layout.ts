@@ -39,6 +39,27 @@ export const compareLayout = async (host: OutboxHost): Promise<LayoutComparison>
   return { given, unlike: named(false), alike: named(true) }
 }
 
+export const listText = (tables: readonly string[]): string =>
+  `${tables.join(' and ')} ${tables.length === 1 ? 'has' : 'have'}`
+
+/** Null where both say the same. Who gives an address alone has said nothing of a layout. */
+export const layoutTrouble = (
+  { given, unlike }: LayoutComparison,
+  hasCode: boolean,
+): { readonly text: string; readonly remedy: string } | null => {
+  if (unlike.length === 0) return null
+  if (given === 'partitioned')
+    return {
+      text: `the configuration says "partitioned", but ${listText(unlike)} no partitions, so nothing is ever cleaned up`,
+      remedy: layoutRemedy('plain'),
+    }
+  if (!hasCode) return null
+  return {
+    text: `the configuration says "plain", but ${listText(unlike)} partitions, and nobody makes new ones or drops old ones`,
+    remedy: layoutRemedy('partitioned'),
+  }
+}
+
 /** What to do where the tables were made so and the store was told otherwise. */
 export const layoutRemedy = (made: Layout): string =>
   made === 'plain'

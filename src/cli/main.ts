@@ -53,13 +53,16 @@ const fail = (error: unknown, isJson: boolean): number => {
 /** Once is enough: what is said to a terminal that is gone says so again. */
 let isHungUp = false
 
-/** Whoever read our output left. */
-let isUnread = false
+/** The answer is one JSON object on stdout. */
+const isAnswering = process.argv.includes('--json')
+
+/** Those whose reader left. */
+const unread = new Set<NodeJS.WriteStream>()
 
 /** Ends what the command does then, as a signal would; false where it only shows something, and may end at once. */
 let stopUnread = (): boolean => false
 
-/** The exit code of what was said; from then on nothing changes it, also while outboxes are closed. */
+/** The exit code of what was said; from then on nothing changes it but that nobody heard, also while outboxes are closed. */
 let said: number | null = null
 
 const runCommand = async (parsed: Parsed): Promise<number> => {
@@ -114,25 +117,31 @@ const main = async (args: readonly string[]): Promise<number> => {
 
 let isCrashing = false
 
+/** Nobody heard the answer. Of one for programs, on stdout, notes beside it say nothing. */
+const isUnheard = (): boolean => unread.has(stdout) || (unread.size > 0 && !answers.isGiven)
+
 /** Pools of the user's module may keep the process alive, so it ends by itself, once everything is written. */
 const leave = (exitCode: number): void => {
   // A turn later, so that a stream whose reader is gone can say so first.
   const end = (): void =>
-    void setImmediate(() => process.exit(isUnread && !isCrashing ? EXIT.pipe : exitCode))
+    void setImmediate(() => process.exit(isUnheard() && !isCrashing ? EXIT.pipe : exitCode))
   stdout.write('', () => stderr.write('', end))
 }
 
 const readerLeft =
-  ({ isTTY }: NodeJS.WriteStream) =>
+  (stream: NodeJS.WriteStream) =>
   (error: NodeJS.ErrnoException): void => {
     if (error.code === 'EPIPE') {
       // Each later line says so again.
-      if (isUnread) return
-      isUnread = true
-      if (!stopUnread()) process.exit(EXIT.pipe)
+      if (unread.has(stream)) return
+      unread.add(stream)
+      // What has its answer is about to end by itself.
+      if (said !== null || isCrashing || stopUnread()) return
+      // An answer for programs is still heard, whoever listens to the notes beside it.
+      if (unread.has(stdout) || !isAnswering) process.exit(EXIT.pipe)
       return
     }
-    if (error.code !== 'EIO' || !isTTY) throw error
+    if (error.code !== 'EIO' || !stream.isTTY) throw error
     // The terminal was closed, and not everybody gets the signal that says so.
     process.emit('SIGHUP', 'SIGHUP')
   }

@@ -31,11 +31,13 @@ export interface DeclaredIndex {
   readonly name: string
   /** Where its name begins with it. */
   readonly table: string | null
+  /** The name of its table, quoted as the store's own statements spell it. */
+  readonly on: string
   /** The statement that makes it anew. */
   readonly make: string
 }
 
-const STATEMENTS = /CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"([^"]+)"[^;]*;/g
+const STATEMENTS = /CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"([^"]+)" ON (\S+)[^;]*;/g
 /** MySQL has them in the statement that makes the table, which does nothing where the table is. */
 const TABLES = /CREATE TABLE IF NOT EXISTS `([^`]+)` \(\n([\s\S]*?)\n\)/g
 const KEYS = /^ *((?:UNIQUE )?KEY (\w+) \(.*\)),?$/gm
@@ -43,15 +45,17 @@ const KEYS = /^ *((?:UNIQUE )?KEY (\w+) \(.*\)),?$/gm
 /** The indexes that the store makes, beside the primary keys. */
 export const declaredIndexes = (host: OutboxHost): readonly DeclaredIndex[] => {
   const sql = host.store.schema.sql()
-  const byStatement = [...sql.matchAll(STATEMENTS)].map(([make, name]) => ({
+  const byStatement = [...sql.matchAll(STATEMENTS)].map(([make, name, on]) => ({
     name: name as string,
     table: null,
+    on: on as string,
     make,
   }))
   const byTable = [...sql.matchAll(TABLES)].flatMap(([, table = '', body = '']) =>
     [...body.matchAll(KEYS)].map(([, key, name]) => ({
       name: `${table}.${name}`,
       table,
+      on: `\`${table}\``,
       make: `ALTER TABLE \`${table}\` ADD ${key};`,
     })),
   )

@@ -37,6 +37,8 @@ export interface OutboxHost {
   unheard(): readonly string[]
   /** Destinations as the database knows them: routes, pauses, rates. */
   registered(): Promise<RegistryState>
+  /** Started, and certain of its right to deliver. */
+  holdsLease(): boolean
   /** Replaces what an earlier call set. Refused while the outbox is started. */
   configure(settings: SettingsFromOutside): void
 }

@@ -133,6 +133,7 @@ class OutboxCore<Tx, E> implements HotIntake {
       served: () => this.#destinations.served(),
       unheard: () => this.#destinations.unheard(),
       registered: () => this.#open().then(() => this.#store.registry.load()),
+      holdsLease: () => this.#engine?.holdsLease === true,
       configure: (settings) => this.#configure(settings),
     })
   }

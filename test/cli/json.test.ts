@@ -153,6 +153,19 @@ describe('a reader that left before anything was written', () => {
     expect((await ended).code).toBe(141)
   })
 
+  it('of notes does not change the answer, which says how the program ends', async () => {
+    const shop = await createShop()
+    for (const [args, exitCode] of [
+      [['status', '--no-such-flag', '--json'], 2],
+      [['worker', '--once', '--json'], 0],
+    ] as const) {
+      const { child, ended } = shop.start(args)
+      child.stderr?.destroy()
+      const { code, json } = await ended
+      expect([args, code, json.error?.exitCode ?? 0]).toEqual([args, exitCode, exitCode])
+    }
+  })
+
   it('does not stop an act half way', async () => {
     const shop = await createShopWithDead(2)
     const { child, ended } = shop.start(['dead', 'redrive', '--all'])

@@ -94,6 +94,9 @@ describe.each(SERVERS)('%s', { timeout: 120_000 }, (server) => {
       // Those of the other layout would be of no use.
       indexes: { level: 'skipped' },
     })
+    const again = await folder.run(['migrate', ...told('partitioned'), '--json'])
+    expect(again).toMatchObject({ code: 0, stderr: expect.stringContaining('set layout to "plain"') })
+    expect(again.json.outboxes[0].layout).toMatchObject({ text: expect.stringContaining('no partitions') })
     const cleanup = await folder.run(['cleanup', ...told('partitioned')])
     expect(cleanup).toMatchObject({ code: 4, stderr: expect.stringContaining('tables without partitions') })
     expect(cleanup.stderr).toContain('Set it to "plain"')
@@ -109,7 +112,8 @@ describe.each(SERVERS)('%s', { timeout: 120_000 }, (server) => {
   it('tables with partitions, and a configuration that does not know it', async () => {
     const place = await createPlace(server)
     const { folder, told, byUrl } = place
-    expect(await folder.run(['migrate', ...told('partitioned')])).toMatchObject({ code: 0 })
+    expect(await folder.run(['migrate', ...told('partitioned')])).toMatchObject({ code: 0, stderr: '' })
+    expect(await folder.run(['migrate', ...byUrl])).toMatchObject({ code: 0, stderr: '' })
     expect(await findings(place, told('partitioned'))).toMatchObject({
       layout: { level: 'ok', text: 'partitioned, as the tables were made' },
       indexes: { level: 'ok' },

@@ -183,5 +183,11 @@ outbox.on('mailer', '*', (event) => {
     expect((await folder.run(['why', id])).stdout).toMatch(/Its lane \d+ belongs to .*:\d+, until|Delivered/)
     worker.child.kill('SIGTERM')
     expect(await worker.ended).toMatchObject({ code: 0 })
+    await byHand(`DROP TABLE ${schema}.deliveries CASCADE`)
+    const without = await folder.run(['doctor', '--json', '--url', url, '--schema', schema])
+    expect(without.json.findings.find(({ check }: { check: string }) => check === 'indexes')).toMatchObject({
+      level: 'error',
+      text: `there is no table ${schema}.deliveries, though it was migrated`,
+    })
   })
 })

@@ -98,6 +98,22 @@ describe('the supervisor', () => {
     expect(await ended).toMatchObject({ code: 0 })
   })
 
+  it('ends well when its workers are told twice before they are up', async () => {
+    const shop = await createShop()
+    shop.write('posthaste.config.mjs', SLOW_CONFIG)
+    shop.write('slow', '')
+    const { child, ended, pidsStarted } = await startShop(shop)
+    const reads = (): number => readFileSync(join(shop.path, 'reads'), 'utf8').length - 1
+    // Once by the migration, once by itself, once by each of the two.
+    while (reads() < 3) await new Promise(setImmediate)
+    // As by a service manager, which tells every process of the group.
+    for (const pid of pidsStarted()) process.kill(pid, 'SIGTERM')
+    child.kill('SIGTERM')
+    const { code, stderr } = await ended
+    expect(stderr).not.toContain('INTERRUPTED')
+    expect(code).toBe(0)
+  })
+
   it('leaves nobody behind when it is killed before its workers are up', async () => {
     const shop = await createShop()
     shop.write('posthaste.config.mjs', SLOW_CONFIG)

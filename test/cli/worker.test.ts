@@ -55,6 +55,37 @@ describe('a worker', { timeout: 240_000 }, () => {
     expect(await ended).toMatchObject({ code: 0 })
   })
 
+  it.each([[[]], [['--workers', '2']]])(
+    'is not ready while it cannot renew its lease, though the database answers: %j',
+    async (flags) => {
+      const shop = await createShop()
+      shop.write(
+        'by-hand.mjs',
+        `import { outbox } from './shop.mjs'
+await outbox.transaction((tx) => tx.exec(process.argv[2]))
+await outbox.close()
+`,
+      )
+      const args = ['worker', ...flags, '--health-port', '0', '--set', 'laneLease=2s', '--log-level', 'warn']
+      const { child, ended, line } = shop.start(args)
+      const port = /(\d+)$/.exec(await line(/health on port \d+/))?.[1]
+      const untilReady = async (status: number): Promise<void> => {
+        while ((await fetch(`http://127.0.0.1:${port}/ready`)).status !== status);
+      }
+      await untilReady(200)
+      await shop.node(
+        'by-hand.mjs',
+        "CREATE TRIGGER readonly BEFORE UPDATE ON outbox_workers BEGIN SELECT RAISE(ABORT, 'nothing is written here'); END",
+      )
+      await untilReady(503)
+      expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(200)
+      await shop.node('by-hand.mjs', 'DROP TRIGGER readonly')
+      await untilReady(200)
+      child.kill('SIGTERM')
+      expect(await ended).toMatchObject({ code: 0 })
+    },
+  )
+
   it('that runs once says whose lanes it had to leave', async () => {
     const shop = await createShop()
     const { child, ended, line } = shop.start(['worker', '--health-port', '0'])

@@ -3,6 +3,7 @@ import { outboxAt } from '../../config/url-outbox.ts'
 import type { SchemaStatus } from '../../core/spi/index.ts'
 import type { Command, Result } from '../command.ts'
 import { EXIT } from '../exit-codes.ts'
+import { compareLayout, layoutTrouble } from '../layout.ts'
 import type { Session } from '../session.ts'
 import { clean, count } from '../text.ts'
 
@@ -94,7 +95,7 @@ export const migrate: Command = {
     if (session.isOn('sql')) return printSql(session, all)
     if (modes.length === 1) return await look(session, all, session.isOn('dry-run'))
     const reports: object[] = []
-    for (const { name, outbox, host } of all) {
+    for (const { name, outbox, host, hasCode } of all) {
       const before = (await outbox.schema.status()).current
       const status = await outbox.schema.migrate()
       const applied = status.current - before
@@ -102,7 +103,10 @@ export const migrate: Command = {
       session.say(
         `${clean(name)} (${host.store.name}): ${session.paint('green', `${done} at version ${status.current}`)}`,
       )
-      reports.push({ outbox: name, before, ...versions(status) })
+      // What is there is not made anew: a layout that was changed since changes nothing.
+      const trouble = layoutTrouble(await compareLayout(host), hasCode)
+      if (trouble !== null) session.note(`${clean(name)}: ${trouble.text}. ${trouble.remedy}`)
+      reports.push({ outbox: name, before, ...versions(status), layout: trouble })
     }
     return { json: { outboxes: reports } }
   },

@@ -13,9 +13,9 @@ import { listenText } from '../overview.ts'
 import type { Session } from '../session.ts'
 import { timeText } from '../show.ts'
 import { clean, count, waitingText } from '../text.ts'
+import { answerParent } from '../worker/child-channel.ts'
 import { workerLogger } from '../worker/log.ts'
 import { WorkerMetrics } from '../worker/metrics.ts'
-import { answerMetrics } from '../worker/metrics-channel.ts'
 import {
   deliverAndLook,
   deliverOnce,
@@ -175,41 +175,45 @@ const supervise = async (session: Session, config: LoadedConfig, logger: Logger)
 
 const isChild = (): boolean => process.send !== undefined && process.env.POSTHASTE_WORKER_INDEX !== undefined
 
+/** From the first moment on, also while the configuration is loaded. Says when the parent is gone. */
+const heedParent = (session: Session): AbortSignal => {
+  const parentGone = new AbortController()
+  // Ctrl-C and the end of a terminal reach the whole group; the parent decides what happens, and a parent that is gone
+  // decides nothing.
+  session.ignored = ['SIGINT', 'SIGHUP']
+  // SIGTERM may come from the parent and once more from whoever ends the group. The drain has its bound, and a parent that
+  // waits for it kills what takes longer.
+  session.isPatient = true
+  process.once('disconnect', () => {
+    session.isPatient = false
+    parentGone.abort()
+  })
+  if (!process.connected) parentGone.abort()
+  return parentGone.signal
+}
+
 const work = async (
   session: Session,
   config: LoadedConfig,
   logger: Logger,
   metrics: WorkerMetrics,
+  signal: AbortSignal,
 ): Promise<Result> => {
-  const parentGone = new AbortController()
-  if (isChild()) {
-    // Ctrl-C and the end of a terminal reach the whole group; the parent decides what happens, and a parent that is gone
-    // decides nothing.
-    session.ignored = ['SIGINT', 'SIGHUP']
-    // SIGTERM may come from the parent and once more from whoever ends the group. The drain has its bound, and a parent that
-    // waits for it kills what takes longer.
-    session.isPatient = true
-    process.once('disconnect', () => {
-      session.isPatient = false
-      parentGone.abort()
-    })
-    if (!process.connected) parentGone.abort()
-    answerMetrics(() => metrics.text())
-  }
   const withoutHealth = isChild() ? { ...config, worker: { ...config.worker, healthPort: null } } : config
   const exitCode = await runSingle({
     config: withoutHealth,
     logger,
     metrics,
-    signal: AbortSignal.any([session.signal, parentGone.signal]),
+    signal,
     heedsHangup: !isChild(),
     reload: async () => {
       const [again] = await loadForWork(session, false, metrics)
       requireWork(again)
       return again
     },
-    started: (health) => {
+    started: (health, delivers) => {
       if (isChild()) {
+        answerParent({ metrics: () => metrics.text(), delivers })
         // The parent may be gone by now; then nobody wants to know.
         process.send?.('ready', undefined, {}, () => undefined)
         return
@@ -267,7 +271,7 @@ export const worker: Command = {
     if (isOnce && session.text('health-port') !== undefined)
       session.refuse('--once and --health-port exclude each other: one pass is over before anybody can ask')
     checkFlags(session)
-    const { signal } = session
+    const signal = isChild() ? AbortSignal.any([session.signal, heedParent(session)]) : session.signal
     const metrics = new WorkerMetrics((indexOf(session) ?? 0) === 0)
     const [config, logger] = await loadForWork(session, false, isOnce ? null : metrics)
     requireWork(config)
@@ -286,7 +290,7 @@ export const worker: Command = {
     }
     return config.worker.workers > 1
       ? await supervise(session, config, logger)
-      : await work(session, config, logger, metrics)
+      : await work(session, config, logger, metrics, signal)
   },
 }
 

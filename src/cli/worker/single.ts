@@ -17,7 +17,8 @@ export interface SingleParts {
   readonly heedsHangup: boolean
   /** Reads the configuration again and settles it; the outboxes are not started meanwhile. */
   readonly reload: () => Promise<LoadedConfig>
-  readonly started: (health: HealthServer | null) => void
+  /** `delivers` answers whether it still does, now and later. */
+  readonly started: (health: HealthServer | null, delivers: () => Promise<boolean>) => void
 }
 
 /** How long the database may take to answer the question whether we are ready. */
@@ -84,10 +85,16 @@ export const runSingle = async (parts: SingleParts): Promise<number> => {
   }
   await startAll()
   const { healthPort, healthHost } = config.worker
+  // A database that answers may still refuse whatever is written: after a failover to a copy that is only read, for one.
+  const delivers = async (): Promise<boolean> =>
+    isReady &&
+    !signal.aborted &&
+    config.outboxes.every(({ host }) => host.holdsLease()) &&
+    (await answersInTime(config.outboxes))
   const pages = {
     '/health': () => jsonAnswer(true, { pid: process.pid, uptimeMs: Math.round(process.uptime() * 1_000) }),
     '/ready': async () =>
-      jsonAnswer(isReady && !signal.aborted && (await answersInTime(config.outboxes)), {
+      jsonAnswer(await delivers(), {
         outboxes: config.outboxes.map(({ name, processors }) => ({ name, processors })),
       }),
     '/metrics': () => metricsAnswer(parts.metrics.text()),
@@ -138,7 +145,7 @@ export const runSingle = async (parts: SingleParts): Promise<number> => {
     processors,
     ...(health === null ? {} : { healthPort: health.port }),
   })
-  parts.started(health)
+  parts.started(health, delivers)
 
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve()

@@ -6,9 +6,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Logger } from '../../core/spi/index.ts'
 import { EXIT } from '../exit-codes.ts'
 import { wait } from '../wait.ts'
+import { askChild } from './child-channel.ts'
 import { type Answer, jsonAnswer, startHealth } from './health.ts'
 import { mergedText, metricsAnswer } from './metrics.ts'
-import { askMetrics } from './metrics-channel.ts'
 
 export interface SupervisorParts {
   readonly workers: number
@@ -74,7 +74,7 @@ export class Supervisor {
     })
     const pages = {
       '/health': () => jsonAnswer(true, { pid: process.pid, children: this.#view() }),
-      '/ready': () => jsonAnswer(this.#isReady(), { children: this.#view() }),
+      '/ready': () => this.#readiness(),
       '/metrics': () => this.#metrics(),
     }
     // First of all: a port that is taken must not leave workers behind.
@@ -104,12 +104,24 @@ export class Supervisor {
       .map(({ index, process: { pid }, readyAt }) => ({ index, pid, ready: readyAt !== null }))
   }
 
+  /** Asks each of them: one that has delivered may have lost its database since. */
+  async #readiness(): Promise<Answer> {
+    const children = await Promise.all(
+      this.#view().map(async (one) => {
+        const child = this.#children.get(one.index)
+        return { ...one, ready: one.ready && (await askChild((child as Child).process, 'delivers')) === true }
+      }),
+    )
+    return jsonAnswer(this.#isReady() && children.every(({ ready }) => ready), { children })
+  }
+
   /** All processes in one text, told apart by their numbers; one that does not answer in time is left out, and down. */
   async #metrics(): Promise<Answer> {
     const answers = await Promise.all(
       Array.from({ length: this.#parts.workers }, async (_, index) => {
         const child = this.#children.get(index)
-        const text = (child?.readyAt ?? null) === null ? null : await askMetrics((child as Child).process)
+        const text =
+          (child?.readyAt ?? null) === null ? null : await askChild((child as Child).process, 'metrics')
         return { text, labels: { worker: String(index) } }
       }),
     )

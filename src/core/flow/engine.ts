@@ -106,6 +106,11 @@ export class Engine implements HotIntake {
     return this.#lanes.workerId
   }
 
+  /** False: the database may have given its lanes to others by now, or will soon, because it could not be told of us. */
+  get holdsLease(): boolean {
+    return this.#lanes.isValid(this.#lanes.workerId)
+  }
+
   flow(destination: string): DestinationFlow | undefined {
     return this.#flows.get(destination)
   }

@@ -5,6 +5,7 @@
  * between. `transaction` does wait, and is for operators, cleaning and migrations alone.
  */
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import { serverName } from '../../core/model/index.ts'
 import type { StoreContext } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
 import { innerOf, isHeader, loadDriver, type MysqlConnection, type MysqlPool } from './driver.ts'
@@ -69,20 +70,6 @@ interface OpenState {
   readonly application: LendingPool
 }
 
-/** Host and database, never the password. */
-const placeOf = ({ source }: ResolvedMysqlOptions): string => {
-  if ('pool' in source) {
-    const { host, port, database } = source.settings
-    return `MySQL at ${String(host ?? source.settings.socketPath)}${port === undefined ? '' : `:${String(port)}`}/${String(database ?? '')}`
-  }
-  try {
-    const url = new URL(source.connectionString)
-    return `MySQL at ${url.host}${url.pathname}`
-  } catch {
-    return 'MySQL'
-  }
-}
-
 const answerOf = (result: unknown): Answer => {
   if (isHeader(result)) return { rows: [], affected: result.affectedRows }
   return { rows: result as readonly Row[], affected: 0 }
@@ -98,7 +85,8 @@ export class MysqlDatabase {
 
   constructor(options: ResolvedMysqlOptions) {
     this.options = options
-    this.place = placeOf(options)
+    const { source } = options
+    this.place = serverName('MySQL', 'pool' in source ? source.settings : source)
   }
 
   get context(): StoreContext {

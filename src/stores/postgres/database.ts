@@ -6,6 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import { serverName } from '../../core/model/index.ts'
 import { type StoreContext, within } from '../../core/spi/index.ts'
 import type { SqlStatement, SqlValue } from '../sql/sql-executor.ts'
 import {
@@ -26,7 +27,7 @@ import {
   storeErrorOf,
 } from './errors.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
-import { connectionOf, openPools, type Pools } from './pools.ts'
+import { connectionOf, openPools, type Pools, settingsOf } from './pools.ts'
 import { scriptOf } from './script.ts'
 import { Watchdog } from './watchdog.ts'
 
@@ -100,17 +101,6 @@ class StatementNames {
   }
 }
 
-/** Host and database, never the password. */
-const placeOf = ({ source }: ResolvedPostgresOptions): string => {
-  if ('pool' in source) return 'PostgreSQL'
-  try {
-    const url = new URL(source.connectionString)
-    return `PostgreSQL at ${url.host}${url.pathname}`
-  } catch {
-    return 'PostgreSQL'
-  }
-}
-
 export class PostgresDatabase {
   readonly options: ResolvedPostgresOptions
   /** For messages. */
@@ -123,7 +113,7 @@ export class PostgresDatabase {
 
   constructor(options: ResolvedPostgresOptions) {
     this.options = options
-    this.place = placeOf(options)
+    this.place = serverName('PostgreSQL', settingsOf(options.source))
   }
 
   get context(): StoreContext {

@@ -36,6 +36,14 @@ interface KnownPool extends Pool {
   readonly Client?: unknown
 }
 
+/** How to reach the server: of somebody else's pool, as far as it says. */
+export const settingsOf = (
+  source: ResolvedPostgresOptions['source'] | { readonly pool: object },
+): Readonly<Record<string, unknown>> => {
+  if (!('pool' in source)) return { ...source }
+  return ((source.pool as Partial<KnownPool>).options ?? {}) as Readonly<Record<string, unknown>>
+}
+
 export const connectTimeoutMs = ({ queryTimeoutMs }: ResolvedPostgresOptions): number =>
   Math.min(CONNECT_TIMEOUT_MS, queryTimeoutMs)
 

@@ -26,6 +26,7 @@ import { PostgresDatabase } from './database.ts'
 import { forLayout } from './layout.ts'
 import type { ResolvedPostgresOptions } from './options.ts'
 import { firstPartitions, PostgresPartitions } from './partitions.ts'
+import { settingsOf } from './pools.ts'
 import { schemaRole, tailOf } from './schema.ts'
 import { activate } from './statements/activate.ts'
 import { readAudit } from './statements/audit.ts'
@@ -67,12 +68,6 @@ const EMBEDDED: StoreCapabilities = Object.freeze({
   parallelSettles: 1,
 })
 
-/** A pool of the package pg keeps what it was made with. */
-const addressOf = ({ source }: ResolvedPostgresOptions): string => {
-  const settings = 'pool' in source ? (source.pool as { readonly options?: object }).options : source
-  return serverAddress('postgres', { ...settings })
-}
-
 export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> {
   readonly name = 'postgres'
   readonly capabilities: StoreCapabilities
@@ -92,7 +87,10 @@ export class PostgresStore<Tx extends object> implements Store<Tx, SqlExecutor> 
     const database = new PostgresDatabase(options)
     const tables = postgresTables(options.schema, options.prefix)
     const isEmbedded = 'pool' in options.source && options.source.pool.embedded === true
-    attachPlace(this, isEmbedded ? 'PGlite, in this process' : addressOf(options))
+    attachPlace(
+      this,
+      isEmbedded ? 'PGlite, in this process' : serverAddress('postgres', settingsOf(options.source)),
+    )
     this.capabilities = isEmbedded ? EMBEDDED : CAPABILITIES
     this.#database = database
     this.#tables = tables

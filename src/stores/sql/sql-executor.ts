@@ -25,7 +25,7 @@ export interface SqlExecutor {
   defer?(sql: string, params: readonly SqlValue[]): Promise<void>
   /** Only synchronous drivers have it; an await would leave their transaction. */
   runSync?(sql: string, params: readonly SqlValue[]): readonly SqlRow[] | undefined
-  /** The same text is read and planned once for each connection, however often it is sent. */
+  /** A text that comes again finds what the connection has prepared of it, and values go as the texts they are, whatever type a parameter has. */
   readonly isPrepared?: boolean
   /** Nothing is rolled back while a statement of ours is on its way, and no savepoint without our knowing. */
   readonly isGuarded?: boolean

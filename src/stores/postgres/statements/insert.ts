@@ -1,7 +1,7 @@
 /**
  * Stage 1: one statement however many events and deliveries there are, with or without idempotency keys. Other
  * people's libraries run it, so every value travels as text and is cast from text: libraries differ in what they
- * make of numbers, arrays and JSON, but not of texts.
+ * make of numbers, arrays and JSON, but not of texts. One statement is for our own driver alone.
  */
 import { Buffer } from 'node:buffer'
 import type { InsertRequest, InsertResult, NewDelivery, NewEvent } from '../../../core/spi/index.ts'
@@ -82,7 +82,7 @@ const INSERT_ONE = sqlText((t) => {
 })
 
 /**
- * Planned once for each connection, a statement costs the server less than that function. Here the driver is known, so values may
+ * Where a connection keeps what it has prepared, a statement costs the server less than that function. Here the driver is known, so values may
  * be of the types that columns have. The filter gives the transaction its id before a position is drawn (see above). The
  * statement's time is the same wherever it is asked for: what a read sends of a row is least where all times are one.
  */
@@ -240,7 +240,7 @@ const marked = (
 ): SqlStatement =>
   mark === null ? { sql: plain(tables), params } : { sql: looking(tables), params: [...params, mark] }
 
-/** With a `mark` nothing is written unless that stands. `isPrepared`: the server plans each text once for a connection. */
+/** With a `mark` nothing is written unless that stands. `isPrepared`: connections keep what they have prepared. */
 export const insertStatement = (
   tables: PostgresTables,
   request: InsertRequest,

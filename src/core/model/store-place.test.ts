@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest'
+import { serverName } from './store-place.ts'
+
+describe('the name of a server in messages', () => {
+  it.each([
+    [
+      { connectionString: 'postgres://shop:secret@db.example:5433/shop?sslmode=require' },
+      'X at db.example:5433/shop',
+    ],
+    [{ connectionString: 'postgres://db.example/shop' }, 'X at db.example/shop'],
+    [{ host: 'db.example', port: 5433, database: 'shop', password: 'secret' }, 'X at db.example:5433/shop'],
+    [{ host: '/var/run/postgresql', database: 'shop' }, 'X at /var/run/postgresql/shop'],
+    [{ socketPath: '/run/mysqld.sock', database: 'shop' }, 'X at /run/mysqld.sock/shop'],
+    [{ database: 'shop' }, 'X at localhost/shop'],
+    [{ connectionString: 'postgres://shop:secret@db.example/shop', host: 'another' }, 'X at db.example/shop'],
+  ])('says where %j is', (settings, name) => {
+    expect(serverName('X', settings)).toBe(name)
+  })
+
+  it.each([
+    [{}],
+    [{ password: 'secret' }],
+    // Part of the password would be taken for the host, or for the path.
+    [{ connectionString: 'postgres://shop:12/secret@db.example/shop' }],
+    [{ connectionString: 'postgres://shop:12?secret@db.example/shop' }],
+    [{ connectionString: 'postgres://shop:12#secret@db.example/shop' }],
+    [{ connectionString: 'postgres://shop:secret@/shop?host=/var/run/postgresql' }],
+    [{ connectionString: 'secret' }],
+  ])('says nothing more where that is not clear: %j', (settings) => {
+    expect(serverName('X', settings)).toBe('X')
+  })
+})
