@@ -207,8 +207,7 @@ class OutboxCore<Tx, E> implements HotIntake {
   async #connect(): Promise<void> {
     this.#requireNotClosed()
     this.#connected = true
-    const mustExist = this.#mustExist
-    await this.#store.open({ runtime: this.#runtime, logger: this.#logger, mustExist })
+    await this.#store.open({ runtime: this.#runtime, logger: this.#logger, mustExist: this.#mustExist })
   }
 
   async #openStore(): Promise<void> {

@@ -30,11 +30,13 @@ const isQuestion = (message: unknown, answers: ChildAnswers): message is Questio
 
 /** In the child. */
 export const answerParent = (answers: ChildAnswers): void => {
-  process.on('message', async (message) => {
-    if (!isQuestion(message, answers)) return
-    const reply: Reply = { answer: await answers[message.ask](), id: message.id }
+  const answer = async ({ ask, id }: Question): Promise<void> => {
+    const reply: Reply = { answer: await answers[ask](), id }
     // The parent may be gone by now; then nobody wants to know.
     process.send?.(reply, undefined, {}, () => undefined)
+  }
+  process.on('message', (message) => {
+    if (isQuestion(message, answers)) void answer(message)
   })
 }
 
