@@ -42,7 +42,7 @@ export const compareLayout = async (host: OutboxHost): Promise<LayoutComparison>
 export const listText = (tables: readonly string[]): string =>
   `${tables.join(' and ')} ${tables.length === 1 ? 'has' : 'have'}`
 
-/** Null where both say the same. Who gives an address alone has said nothing of a layout. */
+/** Null where both say the same. Only code says with "plain" that nobody looks after partitions. */
 export const layoutTrouble = (
   { given, unlike }: LayoutComparison,
   hasCode: boolean,

@@ -141,14 +141,9 @@ export const isStoreOutage = (error: unknown): boolean => {
   return OUTAGES.has(code) && detail?.mayBeContent !== true
 }
 
-/**
- * Of what a process writes about itself, which is always alike: it does not end by itself. There a policy that refuses a row is a
- * right that is missing.
- */
-export const isToBeMended = (error: unknown): boolean => {
-  const { code, transient } = (error ?? {}) as Partial<StoreError>
-  return transient !== true && (isStoreOutage(error) || code === ERROR_CODES.storeReadOnly)
-}
+/** An outage that does not end by itself. */
+export const isToBeMended = (error: unknown): boolean =>
+  isStoreOutage(error) && (error as Partial<StoreError>).transient !== true
 
 const PERMANENT = Symbol.for('posthaste.permanent')
 const RETRY_AFTER = Symbol.for('posthaste.retry-after')

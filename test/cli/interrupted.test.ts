@@ -83,18 +83,24 @@ describe('a command whose reader leaves', { timeout: 120_000 }, () => {
   clearInterval(talk)
   await new Promise((resolve) => setTimeout(resolve, 500))`
 
-  it('answers as it ends, where only the notes beside the answer are not read any more', async () => {
-    const shop = await createAudit('', 0)
-    const { child, ended, line } = shop.start(['worker', '--json'])
-    await line(/"the worker delivers"/)
-    child.stderr?.destroy()
-    await shop.publish(1)
-    const { code, json } = await ended
-    expect([code, json.exitCode]).toEqual([0, 0])
-    const { destinations, workers } = (await shop.run(['status', '--json'])).json.outboxes[0]
-    expect(destinations[0].counts).toMatchObject({ done: 1 })
-    expect(workers).toEqual([])
-  })
+  it.each([
+    [[], /"the worker delivers"/],
+    [['--workers', '2'], /"all workers deliver"/],
+  ])(
+    'answers as it ends, where only the notes beside the answer are not read any more: %j',
+    async (flags, started) => {
+      const shop = await createAudit('', 0)
+      const { child, ended, line } = shop.start(['worker', '--json', ...flags])
+      await line(started)
+      child.stderr?.destroy()
+      await shop.publish(1)
+      const { code, json } = await ended
+      expect([code, json.exitCode]).toEqual([0, 0])
+      const { destinations, workers } = (await shop.run(['status', '--json'])).json.outboxes[0]
+      expect(destinations[0].counts).toMatchObject({ done: 1 })
+      expect(workers).toEqual([])
+    },
+  )
 
   it.each([
     ['worker', ['worker'], 'the worker stopped'],

@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { isStoreOutage } from '../../src/core/errors.ts'
 import type { Store } from '../../src/core/spi/index.ts'
 import { type PostgresHandle, postgresStore, type SqlExecutor } from '../../src/stores/postgres/index.ts'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
@@ -139,28 +138,6 @@ describe('grants', () => {
     await store.inspection.audit({ limit: 1 })
     await store.lanes.giveUp(me.id, 'alpha', [{ lane: 0, epoch: 1 }])
     await store.lanes.retire(me.id)
-  })
-
-  it('a row that a policy refuses says nothing of the others; a right that is missing does', async () => {
-    const t = await fixtureAs('worker')
-    const { hand, schema } = world
-    await hand.query(`ALTER TABLE ${schema}.finished ENABLE ROW LEVEL SECURITY;
-      CREATE POLICY clean ON ${schema}.finished USING (true) WITH CHECK (key IS DISTINCT FROM 'poison')`)
-    const { right } = await t.worker()
-    const [poisoned, other, last] = [
-      await t.publish({ key: 'poison' }),
-      await t.publish({ key: 'k' }),
-      await t.publish({ key: 'l' }),
-    ]
-    const refusal: unknown = await t.done(poisoned, right).catch((error: unknown) => error)
-    expect(refusal).toMatchObject({ ...REFUSED, message: expect.stringContaining('row-level security') })
-    expect(isStoreOutage(refusal)).toBe(false)
-    await t.done(other, right)
-    expect(await t.status(other)).toBe('done')
-    await hand.query(`REVOKE INSERT ON ${schema}.finished FROM ${roleName('worker')}`)
-    const denial: unknown = await t.done(last, right).catch((error: unknown) => error)
-    expect(denial).toMatchObject(REFUSED)
-    expect(isStoreOutage(denial)).toBe(true)
   })
 
   it('a worker makes and drops no tables', async () => {

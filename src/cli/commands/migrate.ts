@@ -103,8 +103,11 @@ export const migrate: Command = {
       session.say(
         `${clean(name)} (${host.store.name}): ${session.paint('green', `${done} at version ${status.current}`)}`,
       )
-      // What is there is not made anew: a layout that was changed since changes nothing.
-      const trouble = layoutTrouble(await compareLayout(host), hasCode)
+      // What is there is not made anew: a layout that was changed since changes nothing. Who cannot look need not fail.
+      const trouble = await compareLayout(host).then(
+        (comparison) => layoutTrouble(comparison, hasCode),
+        () => null,
+      )
       if (trouble !== null) session.note(`${clean(name)}: ${trouble.text}. ${trouble.remedy}`)
       reports.push({ outbox: name, before, ...versions(status), layout: trouble })
     }

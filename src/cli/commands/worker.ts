@@ -13,7 +13,7 @@ import { listenText } from '../overview.ts'
 import type { Session } from '../session.ts'
 import { timeText } from '../show.ts'
 import { clean, count, waitingText } from '../text.ts'
-import { answerParent } from '../worker/child-channel.ts'
+import { answerParent, heedParent, isChild } from '../worker/child-channel.ts'
 import { workerLogger } from '../worker/log.ts'
 import { WorkerMetrics } from '../worker/metrics.ts'
 import {
@@ -170,26 +170,9 @@ const supervise = async (session: Session, config: LoadedConfig, logger: Logger)
     started: (port) =>
       session.say(`${workers} workers deliver${port === null ? '' : `; health on port ${port}`}`),
   }).run()
-  return { exitCode, json: { workers, exitCode } }
-}
-
-const isChild = (): boolean => process.send !== undefined && process.env.POSTHASTE_WORKER_INDEX !== undefined
-
-/** From the first moment on, also while the configuration is loaded. Says when the parent is gone. */
-const heedParent = (session: Session): AbortSignal => {
-  const parentGone = new AbortController()
-  // Ctrl-C and the end of a terminal reach the whole group; the parent decides what happens, and a parent that is gone
-  // decides nothing.
-  session.ignored = ['SIGINT', 'SIGHUP']
-  // SIGTERM may come from the parent and once more from whoever ends the group. The drain has its bound, and a parent that
-  // waits for it kills what takes longer.
-  session.isPatient = true
-  process.once('disconnect', () => {
-    session.isPatient = false
-    parentGone.abort()
-  })
-  if (!process.connected) parentGone.abort()
-  return parentGone.signal
+  // Where the answer is heard, only what is beside it was not.
+  const said = session.isJson && exitCode === EXIT.pipe ? EXIT.ok : exitCode
+  return { exitCode: said, json: { workers, exitCode: said } }
 }
 
 const work = async (

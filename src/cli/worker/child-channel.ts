@@ -1,5 +1,28 @@
-/** How a supervisor asks its children: over the channel that every child has to its parent. */
+/** What a child has to do with its supervisor, and how that asks it: over the channel between the two. */
 import type { ChildProcess } from 'node:child_process'
+import type { Session } from '../session.ts'
+
+export const isChild = (): boolean =>
+  process.send !== undefined && process.env.POSTHASTE_WORKER_INDEX !== undefined
+
+/** From the first moment on, also while the configuration is loaded. Says when the parent is gone. */
+export const heedParent = (session: Session): AbortSignal => {
+  const parentGone = new AbortController()
+  // Ctrl-C and the end of a terminal reach the whole group; the parent decides what happens, and a parent that is gone
+  // decides nothing.
+  session.ignored = ['SIGINT', 'SIGHUP']
+  // Without a terminal nobody else listens to it yet.
+  process.on('SIGHUP', () => undefined)
+  // SIGTERM may come from the parent and once more from whoever ends the group. The drain has its bound, and a parent that
+  // waits for it kills what takes longer.
+  session.isPatient = true
+  process.once('disconnect', () => {
+    session.isPatient = false
+    parentGone.abort()
+  })
+  if (!process.connected) parentGone.abort()
+  return parentGone.signal
+}
 
 /** What a child can be asked. */
 export interface ChildAnswers {
@@ -36,33 +59,47 @@ export const answerParent = (answers: ChildAnswers): void => {
     process.send?.(reply, undefined, {}, () => undefined)
   }
   process.on('message', (message) => {
-    if (isQuestion(message, answers)) void answer(message)
+    // One without an answer is answered by silence.
+    if (isQuestion(message, answers)) answer(message).catch(() => undefined)
   })
 }
 
+type Answer<What extends Asked> = Awaited<ReturnType<ChildAnswers[What]>> | null
+
 let questions = 0
 
-/** In the parent; null when the child is gone or does not answer in time. */
-export const askChild = <What extends Asked>(
-  child: ChildProcess,
-  ask: What,
-): Promise<Awaited<ReturnType<ChildAnswers[What]>> | null> =>
+const ask = <What extends Asked>(child: ChildProcess, what: What): Promise<Answer<What>> =>
   new Promise((resolve) => {
     questions += 1
     const id = questions
-    const end = (answer: Awaited<ReturnType<ChildAnswers[What]>> | null): void => {
+    const end = (answer: Answer<What>): void => {
       clearTimeout(timer)
       child.off('message', hear)
+      child.off('disconnect', giveUp)
       resolve(answer)
     }
+    const giveUp = (): void => end(null)
     const hear = (message: unknown): void => {
-      if (hasId(message) && message.id === id)
-        end((message as Reply).answer as Awaited<ReturnType<ChildAnswers[What]>>)
+      if (hasId(message) && message.id === id) end((message as Reply).answer as Answer<What>)
     }
-    const timer = setTimeout(() => end(null), TIMEOUT_MS)
+    const timer = setTimeout(giveUp, TIMEOUT_MS)
     child.on('message', hear)
-    const question: Question = { ask, id }
+    child.on('disconnect', giveUp)
+    const question: Question = { ask: what, id }
     child.send(question, (error) => {
-      if (error !== null) end(null)
+      if (error !== null) giveUp()
     })
   })
+
+const underWay = new WeakMap<ChildProcess, Map<Asked, Promise<unknown>>>()
+
+/** In the parent; null when the child is gone or does not answer in time. Who asks while a question is under way shares its answer. */
+export const askChild = <What extends Asked>(child: ChildProcess, what: What): Promise<Answer<What>> => {
+  const asked = underWay.get(child) ?? new Map<Asked, Promise<unknown>>()
+  underWay.set(child, asked)
+  const known = asked.get(what) as Promise<Answer<What>> | undefined
+  if (known !== undefined) return known
+  const answer = ask(child, what).finally(() => asked.delete(what))
+  asked.set(what, answer)
+  return answer
+}

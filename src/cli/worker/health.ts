@@ -1,5 +1,5 @@
 /**
- * Health over HTTP: `/health` says that the process lives, `/ready` that it delivers and its database answers. More
+ * Health over HTTP: `/health` says that the process lives, `/ready` that it delivers: its lease holds and its database answers. More
  * pages can be added by whoever starts it.
  */
 import { createServer, type ServerResponse } from 'node:http'

@@ -107,12 +107,17 @@ export class Supervisor {
   /** Asks each of them: one that has delivered may have lost its database since. */
   async #readiness(): Promise<Answer> {
     const children = await Promise.all(
-      this.#view().map(async (one) => {
-        const child = this.#children.get(one.index)
-        return { ...one, ready: one.ready && (await askChild((child as Child).process, 'delivers')) === true }
-      }),
+      this.#view().map(async (one) => ({ ...one, ready: one.ready && (await this.#delivers(one.index)) })),
     )
     return jsonAnswer(this.#isReady() && children.every(({ ready }) => ready), { children })
+  }
+
+  async #delivers(index: number): Promise<boolean> {
+    const child = this.#children.get(index)
+    if (child === undefined || child.readyAt === null) return false
+    if ((await askChild(child.process, 'delivers')) === true) return true
+    // Another one has taken its place while it was asked.
+    return this.#children.get(index) !== child && (await this.#delivers(index))
   }
 
   /** All processes in one text, told apart by their numbers; one that does not answer in time is left out, and down. */
@@ -299,6 +304,7 @@ export class Supervisor {
     )
     const codes = await Promise.all(alive.map((child) => this.#dismiss(child)))
     logger.log('info', 'all workers ended', { codes })
-    return codes.every((code) => code === EXIT.ok)
+    // They drain as well where nobody reads what they write any more.
+    return codes.every((code) => code === EXIT.ok || code === EXIT.pipe)
   }
 }

@@ -18,24 +18,28 @@ export const attachPlace = (store: object, address: string): void => {
 export const placeOf = (store: object): string | null =>
   ((store as Record<symbol, unknown>)[PLACE] as string | undefined) ?? null
 
-/** Its password may hold what ends the name of a host, so that part of it would be taken for that. */
-const IS_UNCLEAR = /^[^:]+:\/\/[^/?#]*[/?#].*@/
+/**
+ * Null where its parts are not clear: a password may hold what ends the name of a host, and without a scheme it is taken
+ * for a path. The address of somebody else's pool was read by its driver alone.
+ */
+const parsed = (address: string): URL | null => {
+  if (!/^[^:/]+:\/\//.test(address) || !URL.canParse(address)) return null
+  const url = new URL(address)
+  return `${url.pathname}${url.search}${url.hash}`.includes('@') ? null : url
+}
 
-const hostAndDatabase = ({
-  connectionString,
-  host,
-  port,
-  socketPath,
-  database,
-}: ServerSettings): string | null => {
+/** What is not said may come from variables of the environment, so nothing is made up. */
+const hostAndDatabase = (settings: ServerSettings): string | null => {
+  const { connectionString, host, port, socketPath, database } = settings
   if (typeof connectionString === 'string') {
-    if (IS_UNCLEAR.test(connectionString) || !URL.canParse(connectionString)) return null
-    const { host: at, pathname } = new URL(connectionString)
-    return maskSecrets(`${at}${pathname}`)
+    const url = parsed(connectionString)
+    return url === null ? null : `${url.host}${url.pathname}`
   }
-  const at = host ?? socketPath
-  if (at === undefined && database === undefined) return null
-  return maskSecrets(`${at ?? 'localhost'}${port === undefined ? '' : `:${port}`}/${database ?? ''}`)
+  const at = socketPath ?? host
+  if (at === undefined) return null
+  const place = `${String(at)}${port === undefined || socketPath !== undefined ? '' : `:${port}`}/${database ?? ''}`
+  // Some drivers take addresses apart without looking: part of a password is then the database.
+  return place.includes('@') ? null : place
 }
 
 /** Its kind with host and database, as far as they are known: what messages say of a server. */
@@ -46,10 +50,10 @@ export const serverName = (kind: string, settings: ServerSettings): string => {
 
 /** Of a server, by its address or by the settings of a pool. */
 export const serverAddress = (scheme: string, settings: ServerSettings): string => {
-  const { connectionString, host, port, socketPath, database } = settings
-  if (typeof connectionString === 'string') return maskSecrets(maskAddress(connectionString))
-  const at = host ?? socketPath
-  if (at === undefined && database === undefined) return 'the pool that the code gave'
-  const text = `${scheme}://${at ?? 'localhost'}${port === undefined ? '' : `:${port}`}/${database ?? ''}`
-  return maskSecrets(text)
+  const { connectionString } = settings
+  // Without a scheme nobody can tell where a password begins.
+  if (typeof connectionString === 'string' && connectionString.includes('://'))
+    return maskSecrets(maskAddress(connectionString))
+  const place = hostAndDatabase(settings)
+  return place === null ? 'the pool that the code gave' : `${scheme}://${place}`
 }

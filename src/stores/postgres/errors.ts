@@ -25,7 +25,6 @@ interface DriverError {
   readonly severity?: unknown
   readonly message?: unknown
   readonly constraint?: unknown
-  readonly routine?: unknown
 }
 
 const SQLSTATE = /^[0-9A-Z]{5}$/
@@ -204,15 +203,6 @@ const TOO_LONG = unavailable(
   true,
 )
 
-/** Says nothing of what the role may do elsewhere, or with other rows. */
-const REFUSED_BY_POLICY: Translation = {
-  code: ERROR_CODES.storeReadOnly,
-  transient: false,
-  text: 'refused a row: a policy of row-level security on its table does not allow it to the role in use.',
-  quotes: true,
-  mayBeContent: true,
-}
-
 const WRONG_PASSWORD = unavailable('refused the user name or password. Check the connection string.', false)
 
 /** By code, or by the first two characters, which name the class. */
@@ -246,10 +236,6 @@ const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   '58': unavailable('met an error of its system.', true),
 }
 
-/** The place in the server's source, because its texts are in its language. */
-const isPolicy = (state: string, { routine }: DriverError): boolean =>
-  state === '42501' && routine === 'ExecWithCheckOptions'
-
 const translationOf = (state: string): Translation | undefined =>
   TRANSLATIONS[state] ?? TRANSLATIONS[state.slice(0, 3)] ?? TRANSLATIONS[state.slice(0, 2)]
 
@@ -271,9 +257,7 @@ export const storeErrorOf = (error: unknown, place: string): unknown => {
   const state = sqlState(error)
   if (state !== null) {
     const { message, constraint } = error as DriverError
-    const known = isPolicy(state, error as DriverError)
-      ? REFUSED_BY_POLICY
-      : (translationOf(state) ?? unnamed(error, state, String(message)))
+    const known = translationOf(state) ?? unnamed(error, state, String(message))
     return new StoreError(known.code, `${place} ${sentenceOf(known, error)}`, {
       cause: error,
       transient: known.transient,
