@@ -1,4 +1,5 @@
 /** Connections that end, or fall silent. */
+import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -65,7 +66,10 @@ describe('connections that end under load', () => {
     await outbox.start()
     const running = outbox.transaction(async (tx) => {
       const { rows } = await tx.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+      // Its last words may come with the answer to this, or right behind it: then COMMIT would be on its way already.
+      const heard = new Promise((resolve) => (tx as unknown as EventEmitter).once('end', resolve))
       await world.rows('SELECT pg_terminate_backend($1, 5000)', [rows[0]?.pid])
+      await heard
       await outbox.publish(tx, tick(1))
     })
     await expect(running).rejects.toMatchObject({ code: 'POSTHASTE_STORE_UNAVAILABLE', transient: true })
