@@ -128,9 +128,9 @@ export const LANES_AND_READS: readonly Mutant[] = [
   },
   {
     name: 'late-row-not-asked-for-its-key',
-    file: POLLER,
-    find: 'else unsure.add(key)',
-    replace: 'else inHand.add(id)',
+    file: 'src/core/flow/late-rows.ts',
+    find: '!isInHand(one)',
+    replace: 'false',
     breaks: 'a late row goes only when everything before it is in our hands',
     hunters: ['src/core/flow/poller.test.ts'],
   },

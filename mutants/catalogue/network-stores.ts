@@ -174,6 +174,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: [suite('maintenance')],
   },
   {
+    name: 'postgres-partition-made-beside-its-readers',
+    file: 'src/stores/postgres/partitions.ts',
+    find: '[lockText(t, of, tail)]',
+    replace: '[]',
+    breaks: 'an event that is moved out of the tail is not missed, and so not taken for lost',
+    hunters: ['test/stores/postgres-partitions.test.ts > partitions are made'],
+  },
+  {
     name: 'postgres-partition-ahead-of-the-reconciler',
     file: 'src/stores/postgres/partitions.ts',
     find: "if (partition.of === 'finished' && (await this.#isUnreconciled(partition))) return STAYS.unreconciled",

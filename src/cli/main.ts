@@ -122,9 +122,10 @@ const isUnheard = (): boolean => unread.has(stdout) || (unread.size > 0 && !answ
 
 /** Pools of the user's module may keep the process alive, so it ends by itself, once everything is written. */
 const leave = (exitCode: number): void => {
+  // A failure says more than that nobody heard of it.
+  const isHeard = (): boolean => isCrashing || exitCode === EXIT.failed || !isUnheard()
   // A turn later, so that a stream whose reader is gone can say so first.
-  const end = (): void =>
-    void setImmediate(() => process.exit(isUnheard() && !isCrashing ? EXIT.pipe : exitCode))
+  const end = (): void => void setImmediate(() => process.exit(isHeard() ? exitCode : EXIT.pipe))
   stdout.write('', () => stderr.write('', end))
 }
 

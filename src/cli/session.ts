@@ -25,6 +25,7 @@ export class Session {
   #loaded: Promise<LoadedConfig> | null = null
   #interrupt: AbortController | null = null
   #isAsked = false
+  #isUnread = false
 
   constructor({ command, values, operands }: Parsed, streams: Streams) {
     this.values = values
@@ -185,6 +186,11 @@ export class Session {
     return this.#interrupt?.signal.aborted === true
   }
 
+  /** Stopped because nobody reads what it writes any more; nobody asked for it. */
+  get isUnread(): boolean {
+    return this.#isUnread
+  }
+
   /** False when nobody here listens, so that the process ends at once. */
   interrupt(signal: NodeJS.Signals): boolean {
     if (this.ignored.includes(signal)) return true
@@ -192,6 +198,7 @@ export class Session {
     if (this.#isAsked) return this.isPatient
     // Whoever asks again is in a hurry; a reader that left has asked for nothing.
     this.#isAsked = signal !== 'SIGPIPE'
+    this.#isUnread = !this.#isAsked
     this.#interrupt.abort()
     return true
   }

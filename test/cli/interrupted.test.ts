@@ -95,7 +95,7 @@ describe('a command whose reader leaves', { timeout: 120_000 }, () => {
       child.stderr?.destroy()
       await shop.publish(1)
       const { code, json } = await ended
-      expect([code, json.exitCode]).toEqual([0, 0])
+      expect([code, json.exitCode, json.ok]).toEqual([141, 141, false])
       const { destinations, workers } = (await shop.run(['status', '--json'])).json.outboxes[0]
       expect(destinations[0].counts).toMatchObject({ done: 1 })
       expect(workers).toEqual([])
@@ -116,6 +116,25 @@ describe('a command whose reader leaves', { timeout: 120_000 }, () => {
     const { destinations, workers } = (await shop.run(['status', '--json'])).json.outboxes[0]
     expect(destinations[0].counts).toMatchObject({ done: 1 })
     expect(workers).toEqual([])
+  })
+})
+
+describe('a worker whose reader leaves', { timeout: 120_000 }, () => {
+  const TALKING = (stream: string): string =>
+    `setInterval(() => process.${stream}.write('said\\n'), 10)
+  await new Promise(() => {})`
+
+  it.each([
+    ['what people read', 'stdout', []],
+    ['what a process of a supervisor writes', 'stdout', ['--workers', '2']],
+    ['the notes beside the answer', 'stderr', ['--json']],
+    ['the notes of a supervisor', 'stderr', ['--json', '--workers', '2']],
+  ] as const)('says that something was left behind, because that says more: %s', async (_, stream, flags) => {
+    const shop = await createAudit(TALKING(stream), 1)
+    const { child, ended, line } = shop.start(['worker', ...flags])
+    await line(/^begun$/)
+    child[stream]?.destroy()
+    expect((await ended).code).toBe(1)
   })
 })
 

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { lowestIdAt } from '../../src/stores/postgres/periods.ts'
 import { DAY_MS, dropCases, idsFrom, maintain, type PartitionHands, publishAt } from './partition-cases.ts'
-import { createWorld, type World } from './postgres-words.ts'
+import { createWorld, untilWaiting, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
 
 let world: World
@@ -126,6 +126,38 @@ describe('partitions are made', () => {
     expect(await countIn('events_tail')).toBe(0)
     expect(await countIn(dayName('events', ms))).toBe(1)
     expect((await world.t.read()).fresh.map((row) => row.event?.id)).toEqual([event.id])
+  })
+
+  it('[44] without a read that misses what is moved meanwhile: it would take the event for lost', async () => {
+    const { hand, schema } = world
+    const event = world.t.event({ id: idsFrom(Date.now() + 31 * DAY_MS)() })
+    await world.t.insert({ events: [event], deliveries: [world.t.delivery(event)] })
+    // The partition waits when it is attached, before it is committed.
+    await hand.query(`CREATE FUNCTION ${schema}.stay() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF EXISTS (SELECT 1 FROM pg_event_trigger_ddl_commands() WHERE object_identity = '${schema}.events') THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('${schema}', 0));
+  END IF;
+END $$;
+CREATE EVENT TRIGGER ${schema} ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION ${schema}.stay();
+SELECT pg_advisory_lock(hashtextextended('${schema}', 0))`)
+    const made = maintain(world.t, { lookAheadMs: 31 * DAY_MS, lockTimeoutMs: 60_000 })
+    await untilWaiting(world, 1)
+    const read = world.t.read()
+    await untilWaiting(world, 2)
+    await hand.query(`SELECT pg_advisory_unlock(hashtextextended('${schema}', 0))`)
+    expect((await read).fresh.map((row) => row.event?.id)).toEqual([event.id])
+    expect((await made).created).toHaveLength(2)
+    await hand.query(`DROP EVENT TRIGGER ${schema}`)
+  })
+
+  it('[44] for the days that begin soon, only when nobody is in the middle of a statement', async () => {
+    const { hand, schema } = world
+    const today = ['finished', 'events'].map((table) => dayName(table, Date.now()))
+    for (const table of today) await hand.query(`DROP TABLE ${schema}.${table}`)
+    await hand.query(`BEGIN; LOCK TABLE ONLY ${schema}.events IN ACCESS SHARE MODE`)
+    expect((await maintain(world.t, { lockTimeoutMs: 20 })).created).toEqual(today.slice(0, 1))
+    await hand.query('COMMIT')
+    expect((await maintain(world.t)).created).toEqual(today.slice(1))
   })
 
   it('[45] later, when somebody is writing to the tail; nobody waits for that for long', async () => {

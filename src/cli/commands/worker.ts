@@ -13,7 +13,7 @@ import { listenText } from '../overview.ts'
 import type { Session } from '../session.ts'
 import { timeText } from '../show.ts'
 import { clean, count, waitingText } from '../text.ts'
-import { answerParent, heedParent, isChild } from '../worker/child-channel.ts'
+import { answerParent, heedParent, isChild, tellParent } from '../worker/child-channel.ts'
 import { workerLogger } from '../worker/log.ts'
 import { WorkerMetrics } from '../worker/metrics.ts'
 import {
@@ -153,12 +153,16 @@ const childArgs = (session: Session): readonly string[] => [
   '--workers=1',
 ]
 
+/** Also where the answer is heard: nobody asked it to stop, so a service manager that restarts what fails has to restart it. */
+const codeOf = (session: Session, exitCode: number): number =>
+  exitCode === EXIT.ok && session.isUnread ? EXIT.pipe : exitCode
+
 const supervise = async (session: Session, config: LoadedConfig, logger: Logger): Promise<Result> => {
   const { workers, healthPort, healthHost } = config.worker
   const drainMs = Math.max(...config.outboxes.map(({ host }) => host.options.drainMs))
   const { signal } = session
   session.streams.answers.isShared = true
-  const exitCode = await new Supervisor({
+  const code = await new Supervisor({
     workers,
     args: childArgs(session),
     env: session.isJson ? { POSTHASTE_WORKER_JSON: '1' } : {},
@@ -170,9 +174,8 @@ const supervise = async (session: Session, config: LoadedConfig, logger: Logger)
     started: (port) =>
       session.say(`${workers} workers deliver${port === null ? '' : `; health on port ${port}`}`),
   }).run()
-  // Where the answer is heard, only what is beside it was not.
-  const said = session.isJson && exitCode === EXIT.pipe ? EXIT.ok : exitCode
-  return { exitCode: said, json: { workers, exitCode: said } }
+  const exitCode = codeOf(session, code)
+  return { exitCode, json: { workers, exitCode } }
 }
 
 const work = async (
@@ -183,7 +186,7 @@ const work = async (
   signal: AbortSignal,
 ): Promise<Result> => {
   const withoutHealth = isChild() ? { ...config, worker: { ...config.worker, healthPort: null } } : config
-  const exitCode = await runSingle({
+  const code = await runSingle({
     config: withoutHealth,
     logger,
     metrics,
@@ -197,8 +200,7 @@ const work = async (
     started: (health, delivers) => {
       if (isChild()) {
         answerParent({ metrics: () => metrics.text(), delivers })
-        // The parent may be gone by now; then nobody wants to know.
-        process.send?.('ready', undefined, {}, () => undefined)
+        tellParent('ready')
         return
       }
       const processors = config.outboxes.flatMap((outbox) => outbox.processors)
@@ -206,6 +208,7 @@ const work = async (
       if (health !== null) session.say(`health on port ${health.port}`)
     },
   })
+  const exitCode = codeOf(session, code)
   return { exitCode, json: { workers: 1, exitCode } }
 }
 

@@ -5,6 +5,14 @@ import type { Session } from '../session.ts'
 export const isChild = (): boolean =>
   process.send !== undefined && process.env.POSTHASTE_WORKER_INDEX !== undefined
 
+/** What a child says unasked: that it delivers, and that it stops because nobody reads what it writes any more. */
+export type Told = 'ready' | 'unread'
+
+export const tellParent = (what: Told): void => {
+  // The parent may be gone by now; then nobody wants to know.
+  process.send?.(what, undefined, {}, () => undefined)
+}
+
 /** From the first moment on, also while the configuration is loaded. Says when the parent is gone. */
 export const heedParent = (session: Session): AbortSignal => {
   const parentGone = new AbortController()
@@ -15,7 +23,10 @@ export const heedParent = (session: Session): AbortSignal => {
   process.on('SIGHUP', () => undefined)
   // SIGTERM may come from the parent and once more from whoever ends the group. The drain has its bound, and a parent that
   // waits for it kills what takes longer.
-  session.isPatient = true
+  session.isPatient = process.connected
+  session.signal.addEventListener('abort', () => {
+    if (session.isUnread) tellParent('unread')
+  })
   process.once('disconnect', () => {
     session.isPatient = false
     parentGone.abort()

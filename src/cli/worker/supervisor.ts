@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Logger } from '../../core/spi/index.ts'
 import { EXIT } from '../exit-codes.ts'
 import { wait } from '../wait.ts'
-import { askChild } from './child-channel.ts'
+import { askChild, type Told } from './child-channel.ts'
 import { type Answer, jsonAnswer, startHealth } from './health.ts'
 import { mergedText, metricsAnswer } from './metrics.ts'
 
@@ -94,8 +94,8 @@ export class Supervisor {
     process.off('SIGHUP', roll)
     const clean = await this.#drain()
     await health?.close()
-    if (this.#hopeless !== null) return this.#hopeless
-    return clean ? EXIT.ok : EXIT.failed
+    if (this.#hopeless !== null && this.#hopeless !== EXIT.pipe) return this.#hopeless
+    return clean ? (this.#hopeless ?? EXIT.ok) : EXIT.failed
   }
 
   #view(): { readonly index: number; readonly pid: number | undefined; readonly ready: boolean }[] {
@@ -176,11 +176,16 @@ export class Supervisor {
       child.once('error', () => resolve(EXIT.failed))
     })
     const ready = new Promise<boolean>((resolve) => {
+      const hear: Record<Told, () => void> = {
+        ready: () => {
+          made.readyAt = performance.now()
+          this.#hasDelivered = true
+          resolve(true)
+        },
+        unread: () => this.#stopUnread(index),
+      }
       child.on('message', (message) => {
-        if (message !== 'ready') return
-        made.readyAt = performance.now()
-        this.#hasDelivered = true
-        resolve(true)
+        if (message === 'ready' || message === 'unread') hear[message]()
       })
       void ended.then(() => resolve(false))
     })
@@ -203,16 +208,22 @@ export class Supervisor {
     void child.ended.then((code) => this.#onEnd(child, code))
   }
 
+  /** They all write to the same place. */
+  #stopUnread(index: number): void {
+    if (this.#isOver()) return
+    this.#hopeless = EXIT.pipe
+    const text = 'whoever read the output of a worker left; all of them stop'
+    this.#parts.logger.log('warn', text, { worker: index })
+    this.#giveUp()
+  }
+
   async #onEnd(child: Child, code: number): Promise<void> {
     const { logger, signal } = this.#parts
     const { index, process: ended } = child
     this.#leaving.delete(child)
     if (child.isLeaving || this.#isOver()) return
-    // They all write to the same place.
     if (code === EXIT.pipe) {
-      this.#hopeless = code
-      logger.log('warn', 'whoever read the output of a worker left; all of them stop', { worker: index })
-      this.#giveUp()
+      this.#stopUnread(index)
       return
     }
     const wellMs = child.readyAt === null ? 0 : performance.now() - child.readyAt

@@ -88,6 +88,37 @@ describe('a lane that is to be given up', () => {
   })
 })
 
+describe('a claim that was lost', () => {
+  const create = () =>
+    new DestinationFlow({
+      destination: {
+        name: 'x',
+        to: { send: async () => [] },
+        breaker: {},
+        ratePerSecond: null,
+        paused: true,
+      },
+      options: { hotQueueCapacity: 10, coldQueueCapacity: 10, queueBytes: 1_000, pollIntervalMs: 1_000 },
+      runtime: createFakeRuntime(),
+      logger: SILENT_LOGGER,
+      metrics: NOOP_METRICS,
+    } as unknown as DestinationParts)
+  const waiting = (source: 'hot' | 'cold', right: Delivery['right']): Delivery =>
+    ({ id: 'd', lane: 7, source, right, event: { key: null, size: 1 } }) as unknown as Delivery
+
+  it.each([
+    ['takes its delivery along', 'hot', { kind: 'token', token: 't' }, 0],
+    ['leaves what a poll brought meanwhile', 'cold', { kind: 'lane', workerId: 'w' }, 1],
+  ] as const)('%s', (_, source, right, left) => {
+    const flow = create()
+    flow.dispatcher.queues.offer(waiting(source, right as Delivery['right']))
+    flow.claimLost('another')
+    expect(flow.dispatcher.queues.size).toBe(1)
+    flow.claimLost('d')
+    expect(flow.dispatcher.queues.size).toBe(left)
+  })
+})
+
 /** A promise, and what ends it. */
 const gate = () => {
   let open: () => void = () => undefined

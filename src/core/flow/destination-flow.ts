@@ -268,6 +268,11 @@ export class DestinationFlow {
     this.poller.rewind()
   }
 
+  /** Its row may be here again already, by the right of its lane: a poll brought it. */
+  claimLost(deliveryId: string): void {
+    this.dispatcher.dropQueued((delivery) => delivery.id === deliveryId && isHot(delivery))
+  }
+
   /** Something of this lane is claimed, in flight or unsettled. */
   isUnderWay(lane: number): boolean {
     return this.#pendingLanes.has(lane) || this.dispatcher.queues.isUnderWay(lane)

@@ -63,9 +63,9 @@ export class Engine implements HotIntake {
       },
       (destination) => this.#flows.get(destination)?.poller.sweepSoon(),
     )
-    this.#hotClaims = new HotClaims(store, runtime, logger, options.hotLeaseMs, (id) =>
-      this.#hotClaimLost(id),
-    )
+    this.#hotClaims = new HotClaims(store, runtime, logger, options.hotLeaseMs, (id) => {
+      for (const flow of this.#flows.values()) flow.claimLost(id)
+    })
     this.#routes = new Routes(parts.declared, logger, (settings) =>
       this.#flows.get(settings.name)?.apply(settings),
     )
@@ -367,10 +367,6 @@ export class Engine implements HotIntake {
     const loops = duties.map((duty) => new DutyLoop(duty, parts))
     this.#duties.push(...loops)
     for (const loop of loops) loop.start()
-  }
-
-  #hotClaimLost(id: string): void {
-    for (const flow of this.#flows.values()) flow.dispatcher.dropQueued((delivery) => delivery.id === id)
   }
 
   #count({ attempts, committedAt, dueAt }: Delivery, outcome: Outcome, settled: Settled): void {

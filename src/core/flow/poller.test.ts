@@ -93,7 +93,11 @@ const create = () => {
         read,
         activate,
         readByIds: async () => database.late,
-        claim: async () => database.late.map(({ id, seq }) => ({ id, seq, ahead: database.ahead })),
+        claim: async (_: string, ids: readonly string[], limit: number) =>
+          database.late.flatMap(({ id, seq }, i) => {
+            const before = [...database.late.slice(0, i).map((one) => one.id), ...database.ahead]
+            return ids.includes(id) ? [{ id, seq, ahead: before.slice(0, limit) }] : []
+          }),
       },
     },
     runtime,
@@ -121,7 +125,7 @@ const create = () => {
     },
   } as unknown as PollerParts
   const poller = new Poller(parts, {
-    tuning: { pollIntervalMs: INTERVAL_MS, pollIdleMaxMs: INTERVAL_MS, pollBatchSize: 10 },
+    tuning: { pollIntervalMs: INTERVAL_MS, pollIdleMaxMs: INTERVAL_MS, pollBatchSize: 100 },
     skipRecentMs: 0,
     windowMs: 0,
     sweepIntervalMs: 10,
@@ -254,6 +258,20 @@ describe('a late row of a key', () => {
     queued.add('first')
     await poller.poll()
     expect(unsure).toEqual([['k'], []])
+  })
+
+  it('goes with however many late rows before it, and only then when nothing else is before it', async () => {
+    const { database, poller, queued, unsure } = create()
+    database.late = Array.from(
+      { length: 40 },
+      (_, i) => ({ id: `late ${i}`, seq: BigInt(i + 1), key: 'k', behind: false }) as StoredDelivery,
+    )
+    await poller.poll()
+    database.ahead = ['became pending meanwhile']
+    await poller.poll()
+    queued.add('became pending meanwhile')
+    await poller.poll()
+    expect(unsure).toEqual([[], ['k'], []])
   })
 })
 

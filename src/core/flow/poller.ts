@@ -26,6 +26,7 @@ import type {
 import type { Admission, Admitted, ReadFacts } from './admission.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Lanes } from './lanes.ts'
+import { bySeq, readLate } from './late-rows.ts'
 import type { ReadGuard } from './read-guard.ts'
 import { SweepMark } from './sweep-mark.ts'
 import type { Tuning } from './tuning.ts'
@@ -60,8 +61,6 @@ interface TimedRead {
   readonly endedAt: number
 }
 
-/** Rows ahead of a late one that are looked at; with more its key waits for the next read. */
-const AHEAD_LIMIT = 16
 /** Ids beside those in flight here that one sweep lists at most; with more behind the cursor it goes back instead. */
 export const SWEEP_LIMIT = 2_000
 /** After a commit that we could not observe: look this soon, then at growing distances for a moment. */
@@ -69,8 +68,6 @@ const EXPECT_FIRST_MS = 5
 const EXPECT_LAST_MS = 640
 /** A row that could be neither sent nor put aside is looked at again after this. */
 const BLOCKED_PAUSE_MS = 50
-
-const bySeq = (a: StoredDelivery, b: StoredDelivery): number => (a.seq < b.seq ? -1 : a.seq > b.seq ? 1 : 0)
 
 export class Poller {
   readonly #parts: PollerParts
@@ -294,7 +291,12 @@ export class Poller {
         this.#goBackTo(missing[0]?.seq ?? 1n)
         return 0
       }
-      if (missing.length > 0) late = await this.#readLate(missing, read.workerId, unsure)
+      if (missing.length > 0) {
+        const found = await readLate(this.#parts, missing, read.workerId)
+        late = found.rows
+        for (const key of found.unsure) unsure.add(key)
+        if (late.some(({ key }) => key !== null && unsure.has(key))) this.sweepSoon()
+      }
     }
     // Lanes went or came while the database answered: these rows are looked at anew.
     if (!read.stillOurs()) {
@@ -315,35 +317,6 @@ export class Poller {
     const wait = this.#waitAfter(result, admitted, cut, this.#cursor > before)
     // What came due behind the cursor a moment ago is not seen yet, and must not wait for a long pause to end.
     return sweptAll ? wait : Math.min(wait, this.#untilFullSweep())
-  }
-
-  /**
-   * Late rows come from a younger snapshot than the sweep that found them: a row before one of them may have
-   * become pending in between. So keyed ones are asked for what is ahead of them, and a key of which we do not
-   * have everything in hand waits for the next read.
-   */
-  async #readLate(
-    missing: readonly SweptDelivery[],
-    workerId: string,
-    unsure: Set<string>,
-  ): Promise<readonly StoredDelivery[]> {
-    const { store, destination, dispatcher } = this.#parts
-    const ids = missing.map(({ id }) => id)
-    const rows = [...(await store.queue.readByIds(destination, ids))].sort(bySeq)
-    const keyed = rows.filter(({ key, behind }) => key !== null && !behind).map(({ id }) => id)
-    if (keyed.length === 0) return rows
-    const heads = await store.queue.claim(workerId, keyed, AHEAD_LIMIT)
-    const ahead = new Map(heads.map((head) => [head.id, head.ahead]))
-    const inHand = new Set<string>()
-    for (const { id, key, behind } of rows) {
-      if (key === null || behind) continue
-      const others = ahead.get(id)?.filter((other) => !inHand.has(other))
-      const known = others !== undefined && others.length < AHEAD_LIMIT
-      if (known && !unsure.has(key) && dispatcher.queues.coversKey(key, others)) inHand.add(id)
-      else unsure.add(key)
-    }
-    if (unsure.size > 0) this.sweepSoon()
-    return rows
   }
 
   #goBackTo(seq: bigint): void {

@@ -28,6 +28,10 @@ describe('the name of a server in messages', () => {
     [{ connectionString: 'postgres://shop:12?secret@db.example/shop' }],
     [{ connectionString: 'postgres://shop:12#secret@db.example/shop' }],
     [{ connectionString: 'postgres://shop:secret@/shop?host=/var/run/postgresql' }],
+    [{ connectionString: 'postgres://shop:secret@localhost/shop?host=/cloudsql/shop' }],
+    [{ connectionString: 'postgres://shop:secret@localhost/shop?port=5433' }],
+    [{ connectionString: 'mysql://shop:secret@localhost/shop?socketPath=/run/mysqld.sock' }],
+    [{ connectionString: 'postgres:///shop' }],
     [{ connectionString: 'postgres://shop:12/se\ncret@db.example/shop' }],
     // A scheme that was forgotten.
     [{ connectionString: 'shop:secret@db.example/shop' }],
@@ -36,6 +40,8 @@ describe('the name of a server in messages', () => {
     [{ host: 'shop', port: 12, database: 'secret@db.example/shop' }],
     // Its driver may find the host in the environment.
     [{ database: 'shop' }],
+    [{ host: '', port: 5432, database: 'shop' }],
+    [{ host: null, database: 'shop' }],
   ])('says nothing more where that is not clear: %j', (settings) => {
     expect(serverName('X', settings)).toBe('X')
     expect(serverAddress('x', settings)).not.toContain('secret@')

@@ -20,12 +20,15 @@ export const placeOf = (store: object): string | null =>
 
 /**
  * Null where its parts are not clear: a password may hold what ends the name of a host, and without a scheme it is taken
- * for a path. The address of somebody else's pool was read by its driver alone.
+ * for a path. The address of somebody else's pool was read by its driver alone, which takes a host behind the question
+ * mark for the right one.
  */
 const parsed = (address: string): URL | null => {
   if (!/^[^:/]+:\/\//.test(address) || !URL.canParse(address)) return null
   const url = new URL(address)
-  return `${url.pathname}${url.search}${url.hash}`.includes('@') ? null : url
+  const isElsewhere =
+    url.host === '' || ['host', 'port', 'socketPath'].some((name) => url.searchParams.has(name))
+  return isElsewhere || `${url.pathname}${url.search}${url.hash}`.includes('@') ? null : url
 }
 
 /** What is not said may come from variables of the environment, so nothing is made up. */
@@ -35,9 +38,9 @@ const hostAndDatabase = (settings: ServerSettings): string | null => {
     const url = parsed(connectionString)
     return url === null ? null : `${url.host}${url.pathname}`
   }
-  const at = socketPath ?? host
-  if (at === undefined) return null
-  const place = `${String(at)}${port === undefined || socketPath !== undefined ? '' : `:${port}`}/${database ?? ''}`
+  const at = socketPath || host
+  if (!at) return null
+  const place = `${String(at)}${socketPath || !port ? '' : `:${port}`}/${database ?? ''}`
   // Some drivers take addresses apart without looking: part of a password is then the database.
   return place.includes('@') ? null : place
 }

@@ -96,7 +96,18 @@ BEGIN
 EXCEPTION WHEN SQLSTATE '${TAKEN_BACK}' THEN NULL;
 END $do$`
 
-/** Made apart and attached, because making it in place would lock out all readers and writers of the table. */
+/** The table first, as everybody who plans a statement does. */
+const lockText = (t: PostgresTables, of: Partitioned, partition: string): string =>
+  `LOCK TABLE ONLY ${t[of]}, ONLY ${partition} IN ACCESS EXCLUSIVE MODE`
+
+/**
+ * Rows of partitions that begin sooner may be on their way. Those are made with the table locked: the planner takes the list
+ * of partitions before it waits for one of them, so a statement that waited at the tail would miss what was moved meanwhile,
+ * and an event that is missed is taken for lost. Clocks of applications may be ahead.
+ */
+const SOON_MS = 86_400_000
+
+/** Made apart and attached, because making it in place would lock out all readers and writers: those that come late do, see above. */
 const createTexts = (t: PostgresTables, of: Partitioned, range: IdRange): readonly string[] => {
   const table = quoted(t, nameOf(t, of, range))
   const within = `id >= '${range.low}' AND id < '${range.high}'`
@@ -140,12 +151,14 @@ export class PostgresPartitions {
       { sql: listText(t), params: [] },
     ])
     const existing = decode(t, rows)
+    const soon = lowestIdAt(asNumber(now) + SOON_MS)
     const created: string[] = []
     for (const of of PARTITIONED) {
       const mine = existing.filter((one) => one.of === of)
       const until = asNumber(now) + request.lookAheadMs
       for (const range of missingRanges(this.#db.options.period, asNumber(now), until, mine)) {
-        if (await this.#create(of, range, request.lockTimeoutMs)) created.push(nameOf(t, of, range))
+        if (await this.#create(of, range, range.low < soon, request.lockTimeoutMs))
+          created.push(nameOf(t, of, range))
       }
     }
     const before = lowestIdAt(asNumber(now) - request.doneOlderThanMs)
@@ -162,21 +175,35 @@ export class PostgresPartitions {
   }
 
   /** False: it was not made this time, and a warning says why. Its rows go to the tail in the meantime. */
-  async #create(of: Partitioned, range: IdRange, lockTimeoutMs: number): Promise<boolean> {
+  async #create(of: Partitioned, range: IdRange, isSoon: boolean, lockTimeoutMs: number): Promise<boolean> {
+    const reason = await changePatiently(
+      this.#db,
+      () => this.#tryToCreate(of, range, isSoon, lockTimeoutMs),
+      setbackOf(MADE),
+    )
+    if (reason === null) return true
+    warnNotMade(this.#db, nameOf(this.#tables, of, range), reason)
+    return false
+  }
+
+  /** Counts anew each time: what was in the way may have been a row of this partition. */
+  async #tryToCreate(
+    of: Partitioned,
+    range: IdRange,
+    isSoon: boolean,
+    lockTimeoutMs: number,
+  ): Promise<string | null> {
     const t = this.#tables
-    const [[crowded] = []] = await this.#db.rows(
-      `SELECT count(*) > ${MAX_MOVED} FROM (SELECT 1 FROM ${tailOf(t, of)} WHERE id >= $1::uuid AND id < $2::uuid LIMIT ${MAX_MOVED + 1}) AS x`,
+    const tail = tailOf(t, of)
+    const [[count] = []] = await this.#db.rows(
+      `SELECT count(*) FROM (SELECT 1 FROM ${tail} WHERE id >= $1::uuid AND id < $2::uuid LIMIT ${MAX_MOVED + 1}) AS x`,
       [range.low, range.high],
     )
-    const reason = isTrue(crowded)
-      ? `more than ${MAX_MOVED} of its rows are in the tail already`
-      : await this.#change(
-          createTexts(t, of, range).map((sql) => ({ sql, params: [] })),
-          lockTimeoutMs,
-        )
-    if (reason === null) return true
-    warnNotMade(this.#db, nameOf(t, of, range), reason)
-    return false
+    const inTail = asNumber(count)
+    if (inTail > MAX_MOVED) return `more than ${MAX_MOVED} of its rows are in the tail already`
+    const lock = isSoon || inTail > 0 ? [lockText(t, of, tail)] : []
+    const statements = [...lock, ...createTexts(t, of, range)].map((sql) => ({ sql, params: [] }))
+    return await this.#run(statements, lockTimeoutMs)
   }
 
   /** Null when it is gone, else why it stays. */
@@ -188,16 +215,16 @@ export class PostgresPartitions {
     if (found !== null) return asText(found)
     if (partition.of === 'finished' && (await this.#isUnreconciled(partition))) return STAYS.unreconciled
     const totals = await this.#totals(partition)
-    const reason = await this.#change(
-      [
-        {
-          sql: `LOCK TABLE ONLY ${t[partition.of]}, ONLY ${quoted(t, partition.table)} IN ACCESS EXCLUSIVE MODE`,
-          params: [],
-        },
-        { sql: dropText(check, quoted(t, partition.table)), params: [] },
-        ...totals,
-      ],
-      request.lockTimeoutMs,
+    const table = quoted(t, partition.table)
+    const statements = [
+      { sql: lockText(t, partition.of, table), params: [] },
+      { sql: dropText(check, table), params: [] },
+      ...totals,
+    ]
+    const reason = await changePatiently(
+      this.#db,
+      () => this.#run(statements, request.lockTimeoutMs),
+      setbackOf(DROPPED),
     )
     if (reason === null && partition.of === 'finished') await this.#removeAttempts(partition)
     return reason
@@ -244,20 +271,16 @@ export class PostgresPartitions {
     return [{ sql: addRemoved(this.#tables, from), params: [JSON.stringify(less)] }]
   }
 
-  /** Null when it was done; a reason when it has to wait for another time. */
-  #change(statements: readonly SqlStatement[], lockTimeoutMs: number): Promise<string | null> {
+  /** All of them or none: null, or the reason that the check found. */
+  async #run(statements: readonly SqlStatement[], lockTimeoutMs: number): Promise<string | null> {
     const timeout = { sql: `SET LOCAL lock_timeout = ${Math.max(1, Math.floor(lockTimeoutMs))}`, params: [] }
-    const change = async (): Promise<string | null> => {
-      try {
-        await this.#db.scriptOnce([timeout, ...statements])
-        return null
-      } catch (error) {
-        if (error instanceof StoreError && error.detail.sqlState === KEPT)
-          return (error.cause as Error).message
-        throw error
-      }
+    try {
+      await this.#db.scriptOnce([timeout, ...statements])
+      return null
+    } catch (error) {
+      if (error instanceof StoreError && error.detail.sqlState === KEPT) return (error.cause as Error).message
+      throw error
     }
-    return changePatiently(this.#db, change, setbackOf)
   }
 
   /** Attempts have no partitions. Those of deliveries that are still there stay. */
@@ -272,14 +295,19 @@ export class PostgresPartitions {
   }
 }
 
-const setbackOf = (error: unknown): Setback => {
-  if (!(error instanceof StoreError)) return null
-  const { sqlState } = error.detail
-  // Somebody else has made it, or dropped it, at the same time.
-  if (sqlState === '42P07' || sqlState === '42P01') return 'faster'
-  // 23514: rows of its time came into the tail after they were moved.
-  return error.code === ERROR_CODES.storeBusy || sqlState === '23514' ? 'passing' : null
-}
+/** What says that somebody else has made it, or dropped it, at the same time. */
+const MADE = '42P07'
+const DROPPED = '42P01'
+
+const setbackOf =
+  (faster: typeof MADE | typeof DROPPED) =>
+  (error: unknown): Setback => {
+    if (!(error instanceof StoreError)) return null
+    const { sqlState } = error.detail
+    if (sqlState === faster) return 'faster'
+    // 23514: rows of its time came into the tail after they were moved.
+    return error.code === ERROR_CODES.storeBusy || sqlState === '23514' ? 'passing' : null
+  }
 
 /** The check is a new statement, so it sees whatever was committed before the lock was given. */
 const dropText = (check: string, table: string): string => `DO $do$
