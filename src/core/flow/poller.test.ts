@@ -34,7 +34,7 @@ const create = () => {
     key: null as string | null,
     open: false,
     more: false,
-    /** Rows that a sweep finds behind the cursor, and what of their key is ahead of each. */
+    /** Rows of one key that a sweep finds behind the cursor, and what lies right before the last of them. */
     late: [] as StoredDelivery[],
     ahead: [] as string[],
   }
@@ -95,8 +95,9 @@ const create = () => {
         readByIds: async () => database.late,
         claim: async (_: string, ids: readonly string[], limit: number) =>
           database.late.flatMap(({ id, seq }, i) => {
-            const before = [...database.late.slice(0, i).map((one) => one.id), ...database.ahead]
-            return ids.includes(id) ? [{ id, seq, ahead: before.slice(0, limit) }] : []
+            const others = i === database.late.length - 1 ? database.ahead : []
+            const ahead = [...database.late.slice(0, i).map((one) => one.id), ...others].slice(0, limit)
+            return ids.includes(id) ? [{ id, seq, ahead }] : []
           }),
       },
     },
