@@ -26,7 +26,7 @@ export const EXIT_MEANINGS: readonly (readonly [number, string])[] = [
   [EXIT.conflict, 'it does not fit the state, such as editing or redriving what is not dead'],
   [
     EXIT.interrupted,
-    'stopped by Ctrl-C, at a point where nothing is half done; what runs until Ctrl-C ends with 0: worker without --once, status --watch, events tail',
+    'stopped by Ctrl-C, at a point where nothing is half done; what runs until Ctrl-C ends with 0: worker without --once, status --watch, events tail, cleanup and partitions with --interval',
   ],
   [EXIT.pipe, 'whoever read the output left early'],
 ]

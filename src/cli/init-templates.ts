@@ -82,7 +82,7 @@ const PUBLISHERS: Readonly<
   webhook: {
     call: 'webhookPublisher',
     options:
-      "{ endpoint: { url: process.env.WEBHOOK_URL ?? 'https://example.org/hook', secret: process.env.WEBHOOK_SECRET ?? '{secret}' } }",
+      "{ endpoint: { url: process.env.WEBHOOK_URL ?? 'https://webhook.invalid/hook', secret: process.env.WEBHOOK_SECRET ?? '{secret}' } }",
     packages: [],
   },
 }

@@ -102,6 +102,23 @@ await outbox.close()
     expect(stdout).toMatch(/^what waits in 128 lanes of \S+ is left/m)
   })
 
+  it('that runs once says that what failed waits for a paused destination; the doctor says that it failed', async () => {
+    const shop = await createShop()
+    shop.write('shop.mjs', SHOP.replace('throw new PermanentError', 'throw new Error'))
+    await shop.publish(1, 'ada')
+    const once = ['worker', '--once', '--log-level', 'silent', '--json']
+    expect((await shop.run(once)).json).toMatchObject({ retried: 1, paused: [] })
+    expect((await shop.run(['doctor', '--json'])).json.findings).toContainEqual(
+      expect.objectContaining({
+        check: 'retries',
+        level: 'warning',
+        text: '1 delivery to "mailer" failed and is to be tried again',
+      }),
+    )
+    await shop.run(['pause', 'mailer'])
+    expect((await shop.run(once)).json).toMatchObject({ claimed: 0, paused: ['mailer'] })
+  })
+
   it('shows what the outboxes measure themselves, and goes on telling other metrics', async () => {
     const shop = await createShop()
     shop.write(

@@ -49,7 +49,7 @@ export const config: Command = {
   about: [
     'Later places win: the default, the code (createOutbox), the file, the environment (POSTHASTE_…), flags (--set). ' +
       'Passwords are masked. Nothing is connected, so this also works while the database is away.',
-    'Without --all only what somebody said is shown.',
+    'Without --all only what somebody said is shown. What posthaste tune has set is in the database: posthaste tune DESTINATION shows it.',
   ],
   flags: [{ name: 'all', about: 'also what is at its default' }],
   examples: [

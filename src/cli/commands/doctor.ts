@@ -24,7 +24,7 @@ export const doctor: Command = {
   counts: [0, 0],
   about: [
     'Schema, clock, layout, indexes, isolation, long transactions, bloat, pooler, live workers, destinations that nobody serves, orphan ' +
-      'lanes, breakers, dead letters, backlog. It only reads. Exit code 1 when there is an error; warnings alone are 0.',
+      'lanes, breakers, retries, dead letters, backlog. It only reads. Exit code 1 when there is an error; warnings alone are 0.',
   ],
   flags: [],
   examples: [

@@ -148,6 +148,7 @@ export const init: Command = {
       ...(plan.database === 'sqlite'
         ? []
         : [`export DATABASE_URL=${URLS[plan.database]}   # or where yours is`]),
+      ...(plan.broker === 'webhook' ? ['export WEBHOOK_URL=https://…   # where events are to go'] : []),
       'npx posthaste migrate',
       'npx posthaste worker',
     ]

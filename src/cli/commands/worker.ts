@@ -308,7 +308,7 @@ const ownerText = (owner: WorkerView): string => {
   const whose = `what waits in ${count(owner.lanes, 'lane')} of ${clean(owner.name)}`
   return isAlive(owner)
     ? `${whose} is left to it: its lease lasts until ${timeText(Date.now() + owner.expiresInMs)}, unless it renews it`
-    : `${whose} is left: its lease ran out. A worker without --once takes it when it has watched that lease for as long as it was granted; --once when it is over for ten times as long.`
+    : `${whose} is left: its lease ran out. posthaste worker takes it as soon as it has seen that lease stand still for as long as it lasts (15 s by default); --once watches nothing, and takes it when the lease is over for ten times as long.`
 }
 
 interface Tried {

@@ -29,7 +29,7 @@ export const checkSchema = async ({ outbox }: LoadedOutbox): Promise<Finding> =>
     return problem(
       'schema',
       `version ${current}, and this release knows only ${latest}`,
-      'update posthaste here',
+      'update posthaste here, or run this release with migrate: false until you do',
     )
   const state = current === 0 ? 'the tables do not exist' : `version ${current}, this release needs ${latest}`
   return problem('schema', state, 'run posthaste migrate')
@@ -105,6 +105,19 @@ const checkDead = ({ destinations }: OutboxOverview): readonly Finding[] =>
         ],
   )
 
+const checkRetries = ({ destinations }: OutboxOverview): readonly Finding[] =>
+  destinations.flatMap(({ destination, counts }) =>
+    counts.retry === 0
+      ? []
+      : [
+          warning(
+            'retries',
+            `${deliveriesText(counts.retry)} to "${destination}" failed and ${counts.retry === 1 ? 'is' : 'are'} to be tried again`,
+            'posthaste events list --status retry, and posthaste why with the id of one says what went wrong',
+          ),
+        ],
+  )
+
 const isSent = ({ state }: Destination): boolean => state === 'serving' || state === 'taking over'
 
 const checkTrend = (before: OutboxOverview, after: OutboxOverview): readonly Finding[] =>
@@ -138,6 +151,7 @@ export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[
   const after = await takeOverview(loaded, before)
   const served = checkServed(after, loaded)
   const breakers = checkBreakers(after)
+  const retries = checkRetries(after)
   const dead = checkDead(after)
   const trend = checkTrend(before, after)
   return [
@@ -147,6 +161,7 @@ export const checkFlow = async (loaded: LoadedOutbox): Promise<readonly Finding[
       : [ok('destination served', 'nothing waits for a destination that nobody serves')]),
     checkOrphans(after),
     ...(breakers.length > 0 ? breakers : [ok('breakers', 'every live worker reaches its destinations')]),
+    ...(retries.length > 0 ? retries : [ok('retries', 'none')]),
     ...(dead.length > 0 ? dead : [ok('dead letters', 'none')]),
     ...(trend.length > 0 ? trend : [noTrend(after)]),
   ]

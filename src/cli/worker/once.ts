@@ -176,13 +176,15 @@ export const findLeft = async (
     const { outbox } = loaded
     const { served, unheard: silent } = meant.get(loaded.name) ?? { served: [], unheard: [] }
     unheard.push(...(await findUnheard(loaded, silent)))
-    const waiting: string[] = []
-    for (const destination of [UNROUTED, ...served])
-      if (await waitsFor(loaded, destination, ['pending'])) waiting.push(destination)
-    if (waiting.length === 0) continue
     const stopped = await pausedIn(loaded)
-    paused.push(...waiting.filter((name) => stopped.includes(name)))
-    if (waiting.every((name) => stopped.includes(name))) continue
+    const waiting: string[] = []
+    for (const destination of [UNROUTED, ...served]) {
+      const isStopped = stopped.includes(destination)
+      // What is to be tried again may simply not be due yet.
+      if (await waitsFor(loaded, destination, isStopped ? ['pending', 'retry'] : ['pending']))
+        (isStopped ? paused : waiting).push(destination)
+    }
+    if (waiting.length === 0) continue
     const workers = await outbox.inspect.workers()
     // What is not routed yet waits for any of them.
     const among = waiting.includes(UNROUTED) ? served : waiting

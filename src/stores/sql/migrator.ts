@@ -36,7 +36,7 @@ export const missingMigrations = (
     throw new StoreError(
       ERROR_CODES.schemaAhead,
       `The outbox tables are at version ${current}, but this version of posthaste knows only ${latest}. ` +
-        'A newer posthaste has migrated them: update this process, or point it at another database.',
+        'A newer posthaste has migrated them: update this process, let it run without `migrate`, or point it at another database.',
       { current, latest },
     )
   }
