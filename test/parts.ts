@@ -1,7 +1,7 @@
 /**
  * `npm test` is to end within a quarter of an hour on two processors. So it leaves to `npm run test:rest` what asks the
- * same again: on one more version of a server, on one more driver, for longer. Continuous integration runs both;
- * whatever does not say which part it wants, such as `npx vitest run FILE`, runs all.
+ * same again, on one more version of a server, on one more driver or for longer, and what our own tools say. Continuous
+ * integration runs both; whatever does not say which part it wants, such as `npx vitest run FILE`, runs all.
  */
 export type Part = 'most' | 'rest'
 
@@ -15,6 +15,7 @@ export const REST_FILES = [
   'test/clients/drizzle-postgres-js.test.ts',
   'test/clients/pglite.test.ts',
   'test/compat/servers.test.ts',
+  'test/docs/commands.test.ts',
   'test/migrations/drizzle.test.ts',
   'test/migrations/knex.test.ts',
   'test/migrations/mikro-orm.test.ts',
@@ -23,6 +24,7 @@ export const REST_FILES = [
   'test/migrations/typeorm.test.ts',
   'test/model/model.test.ts',
   'test/publishers/brokers/others.test.ts',
+  'test/simulator/defects.test.ts',
   'test/soak/soak.test.ts',
   'test/stores/mysql-partitioned.test.ts',
   'test/stores/pglite.test.ts',
