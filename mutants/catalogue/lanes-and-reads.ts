@@ -191,6 +191,14 @@ export const LANES_AND_READS: readonly Mutant[] = [
     hunters: [ADMISSION_TEST],
   },
   {
+    name: 'missing-event-given-up-at-once',
+    file: ADMISSION,
+    find: 'row.event === null ? await this.#lookAgain(row) : row',
+    replace: 'row',
+    breaks: 'an event that one look did not find, because it was being moved, is looked for again',
+    hunters: [ADMISSION_TEST],
+  },
+  {
     name: 'newcomers-suspected',
     file: POLLER,
     find: 'if (sweptAll && !result.more && nothingWaits) admission.allRead(read.readId)',

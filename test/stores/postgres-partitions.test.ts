@@ -1,10 +1,13 @@
 /** Partitions: made ahead, dropped as a whole, and never in anybody's way for long. */
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createOutbox } from '../../src/index.ts'
+import { postgresStore } from '../../src/stores/postgres/index.ts'
 import { lowestIdAt } from '../../src/stores/postgres/periods.ts'
 import { DAY_MS, dropCases, idsFrom, maintain, type PartitionHands, publishAt } from './partition-cases.ts'
-import { createWorld, untilWaiting, type World } from './postgres-words.ts'
+import { createWorld, untilBlocking, untilWaiting, type World } from './postgres-words.ts'
 import { newPostgresUrl } from './servers.ts'
+import { until } from './until.ts'
 
 let world: World
 
@@ -43,6 +46,30 @@ const oldDay = async (daysAgo = 20) => {
     events: dayName('events', day),
     finished: dayName('finished', day),
   }
+}
+
+/**
+ * An event that came too early, whose partition waits when it is attached, before that is committed. `goOn` resolves when it
+ * no longer does.
+ */
+const attaching = async (there: World) => {
+  const { t, hand, schema } = there
+  const published = await publishAt(t, Date.now() + 31 * DAY_MS)
+  await hand.query(`CREATE FUNCTION ${schema}.stay() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF EXISTS (SELECT 1 FROM pg_event_trigger_ddl_commands() WHERE object_identity = '${schema}.events') THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('${schema}', 0));
+  END IF;
+END $$;
+CREATE EVENT TRIGGER ${schema} ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION ${schema}.stay();
+SELECT pg_advisory_lock(hashtextextended('${schema}', 0))`)
+  const made = maintain(t, { lookAheadMs: 31 * DAY_MS, lockTimeoutMs: 60_000 })
+  await untilWaiting(there, 1)
+  const goOn = async (): Promise<void> => {
+    await hand.query(`SELECT pg_advisory_unlock(hashtextextended('${schema}', 0))`)
+    await made
+    await hand.query(`DROP EVENT TRIGGER ${schema}`)
+  }
+  return { published, made, goOn }
 }
 
 const TAILS = ['events_tail', 'finished_tail']
@@ -129,25 +156,77 @@ describe('partitions are made', () => {
   })
 
   it('[44] without a read that misses what is moved meanwhile: it would take the event for lost', async () => {
-    const { hand, schema } = world
-    const event = world.t.event({ id: idsFrom(Date.now() + 31 * DAY_MS)() })
-    await world.t.insert({ events: [event], deliveries: [world.t.delivery(event)] })
-    // The partition waits when it is attached, before it is committed.
-    await hand.query(`CREATE FUNCTION ${schema}.stay() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
-  IF EXISTS (SELECT 1 FROM pg_event_trigger_ddl_commands() WHERE object_identity = '${schema}.events') THEN
-    PERFORM pg_advisory_xact_lock(hashtextextended('${schema}', 0));
-  END IF;
-END $$;
-CREATE EVENT TRIGGER ${schema} ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION ${schema}.stay();
-SELECT pg_advisory_lock(hashtextextended('${schema}', 0))`)
-    const made = maintain(world.t, { lookAheadMs: 31 * DAY_MS, lockTimeoutMs: 60_000 })
-    await untilWaiting(world, 1)
+    const { published, made, goOn } = await attaching(world)
     const read = world.t.read()
     await untilWaiting(world, 2)
-    await hand.query(`SELECT pg_advisory_unlock(hashtextextended('${schema}', 0))`)
-    expect((await read).fresh.map((row) => row.event?.id)).toEqual([event.id])
+    await goOn()
+    expect((await read).fresh.map((row) => row.event?.id)).toEqual([published.event.id])
     expect((await made).created).toHaveLength(2)
-    await hand.query(`DROP EVENT TRIGGER ${schema}`)
+  })
+
+  it('[44] and people who ask for such an event meanwhile are shown it', async () => {
+    const { published, made, goOn } = await attaching(world)
+    const shown = world.t.store.inspection.event(published.event.id)
+    await untilWaiting(world, 2)
+    await goOn()
+    expect((await shown)?.event.id).toBe(published.event.id)
+    await made
+  })
+
+  it.each(['repeatable read', 'serializable'])(
+    '[44] nor does a process that reads by default in %s, where a snapshot is older than the wait',
+    async (level) => {
+      const url = new URL(newPostgresUrl())
+      url.searchParams.set('options', `-c default_transaction_isolation=${level.replace(' ', '\\ ')}`)
+      const other = await createWorld(url.href, { layout: 'partitioned' })
+      try {
+        const { published, made, goOn } = await attaching(other)
+        const heard: string[] = []
+        const outbox = createOutbox({
+          store: postgresStore({ connectionString: url.href, schema: other.schema, layout: 'partitioned' }),
+          destinations: { alpha: { events: ['*'] } },
+          maintain: false,
+        })
+        outbox.on('alpha', '*', ({ id }) => void heard.push(id))
+        await outbox.start()
+        await until('the read waits', async () => {
+          const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%due AS MATERIALIZED%${other.schema}%'`
+          return (await world.hand.query(waiting)).rows.length > 0
+        })
+        await goOn()
+        await made
+        await until('it is settled', async () => (await other.t.status(published)) !== 'pending')
+        await outbox.close()
+        expect([heard, await other.t.status(published)]).toEqual([[published.event.id], 'done'])
+      } finally {
+        await other.close()
+      }
+    },
+  )
+
+  it('[45] when cleaning is over, whose locks come in another order; nobody else waits for that', async () => {
+    const { hand, schema, t } = world
+    for (const table of ['finished', 'events'])
+      await hand.query(`DROP TABLE ${schema}.${dayName(table, Date.now())}`)
+    const published = await t.publish()
+    await hand.query(
+      `BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('posthaste clean ${schema}.', 0)); LOCK TABLE ${schema}.events_tail IN ROW EXCLUSIVE MODE`,
+    )
+    const made = maintain(t, { lockTimeoutMs: 60_000 })
+    await untilBlocking(world.url, hand)
+    expect((await t.read()).fresh.map((row) => row.event?.id)).toEqual([published.event.id])
+    await hand.query(`SELECT count(*) FROM ${schema}.events; COMMIT`)
+    expect((await made).created).toHaveLength(2)
+  })
+
+  it('by another process a moment ago, which is no failure', async () => {
+    const { hand, schema, t } = world
+    const name = dayName('finished', Date.now() + 31 * DAY_MS)
+    await hand.query(`BEGIN; CREATE TABLE ${schema}.${name} (LIKE ${schema}.finished)`)
+    const made = maintain(t, { lookAheadMs: 31 * DAY_MS, lockTimeoutMs: 60_000 })
+    await untilBlocking(world.url, hand)
+    await hand.query('COMMIT')
+    expect((await made).created).toEqual([dayName('events', Date.now() + 31 * DAY_MS)])
   })
 
   it('[44] for the days that begin soon, only when nobody is in the middle of a statement', async () => {

@@ -13,7 +13,7 @@
  * due when the lanes were taken, so the first reads that bring all that is due bring it; rows that come later are
  * nobody's suspects. And a suspect that could not be queued yet is counted once, however often it is read.
  */
-import { ERROR_CODES } from '../errors.ts'
+import { ERROR_CODES, StoreError } from '../errors.ts'
 import type { AttemptFailure, Delivery, Right } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
 import { plain } from '../model/plain.ts'
@@ -130,6 +130,7 @@ export class Admission {
     const clear = open.filter((row) => !row.behind)
     for (const { id } of behind) this.#holding.add(id)
     const { gone, unheld } = await this.#ask(workerId, clear, behind).finally(() => this.#wereHeld(behind))
+    const seen = await this.#withEvents(clear)
     if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
     let full = false
@@ -140,7 +141,7 @@ export class Admission {
     const right: Right = { kind: 'lane', workerId }
     /** A suspect that could not be counted may still be there, and then it comes first. */
     const uncounted = new Set(clear.flatMap(({ id, key }) => (gone.has(id) ? [key] : [])))
-    for (const row of clear) {
+    for (const row of seen) {
       if (gone.has(row.id) || !this.#parts.owns(row.lane)) continue
       const isBehind = row.key !== null && uncounted.has(row.key)
       const waits = isBehind || this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
@@ -207,6 +208,27 @@ export class Admission {
       spendFrom: QUARANTINE_AFTER,
     })
     return new Map(counted.map((row) => [row.id, row]))
+  }
+
+  /**
+   * What moves an event while a statement waits, such as the making of its partition, hides it from that statement: none is
+   * taken for gone that was not looked for again.
+   */
+  async #withEvents(rows: readonly StoredDelivery[]): Promise<readonly StoredDelivery[]> {
+    if (rows.every(({ event }) => event !== null)) return rows
+    const seen: StoredDelivery[] = []
+    for (const row of rows) seen.push(row.event === null ? await this.#lookAgain(row) : row)
+    return seen
+  }
+
+  async #lookAgain(row: StoredDelivery): Promise<StoredDelivery> {
+    try {
+      const event = await this.#parts.store.inspection.eventOfDelivery(row.id)
+      return event === null ? row : { ...row, event, size: event.size, problem: null }
+    } catch (error) {
+      if (error instanceof StoreError && error.code === ERROR_CODES.undecodable) return row
+      throw error
+    }
   }
 
   async #ask(workerId: string, clear: readonly StoredDelivery[], behind: readonly StoredDelivery[]) {

@@ -23,7 +23,7 @@ import type { SqlStatement } from '../sql/sql-executor.ts'
 import type { PostgresDatabase, Row, Session } from './database.ts'
 import { type IdRange, lowestIdAt, missingRanges } from './periods.ts'
 import { KEEPS_PAGES, tailOf } from './schema.ts'
-import { reconciled } from './statements/cleanup.ts'
+import { notWhileCleaning, reconciled } from './statements/cleanup.ts'
 import { asMs, asNumber, asText, isTrue, MS } from './statements/sql-text.ts'
 import { addRemoved } from './statements/totals.ts'
 import type { PostgresTables } from './tables.ts'
@@ -96,9 +96,14 @@ BEGIN
 EXCEPTION WHEN SQLSTATE '${TAKEN_BACK}' THEN NULL;
 END $do$`
 
-/** The table first, as everybody who plans a statement does. */
-const lockText = (t: PostgresTables, of: Partitioned, partition: string): string =>
-  `LOCK TABLE ONLY ${t[of]}, ONLY ${partition} IN ACCESS EXCLUSIVE MODE`
+/**
+ * The table first, as everybody who plans a statement does. Cleaning goes to the tails first, so its end is waited for before,
+ * when nobody has to wait for us.
+ */
+const lockStatements = (t: PostgresTables, of: Partitioned, partition: string): readonly SqlStatement[] => [
+  notWhileCleaning(t),
+  { sql: `LOCK TABLE ONLY ${t[of]}, ONLY ${partition} IN ACCESS EXCLUSIVE MODE`, params: [] },
+]
 
 /**
  * Rows of partitions that begin sooner may be on their way. Those are made with the table locked: the planner takes the list
@@ -107,14 +112,23 @@ const lockText = (t: PostgresTables, of: Partitioned, partition: string): string
  */
 const SOON_MS = 86_400_000
 
-/** Made apart and attached, because making it in place would lock out all readers and writers: those that come late do, see above. */
-const createTexts = (t: PostgresTables, of: Partitioned, range: IdRange): readonly string[] => {
+/** Made apart and attached, because making it in place would lock out all readers and writers. */
+const createTexts = (
+  t: PostgresTables,
+  of: Partitioned,
+  range: IdRange,
+  moves: boolean,
+): readonly string[] => {
   const table = quoted(t, nameOf(t, of, range))
   const within = `id >= '${range.low}' AND id < '${range.high}'`
   return [
     `CREATE TABLE ${table} (LIKE ${t[of]} INCLUDING DEFAULTS INCLUDING CONSTRAINTS) WITH (${KEEPS_PAGES})`,
     padText(table, of),
-    `WITH moved AS (DELETE FROM ${tailOf(t, of)} WHERE ${within} RETURNING *) INSERT INTO ${table} SELECT * FROM moved`,
+    ...(moves
+      ? [
+          `WITH moved AS (DELETE FROM ${tailOf(t, of)} WHERE ${within} RETURNING *) INSERT INTO ${table} SELECT * FROM moved`,
+        ]
+      : []),
     `ALTER TABLE ${t[of]} ATTACH PARTITION ${table} FOR VALUES FROM ('${range.low}') TO ('${range.high}')`,
   ]
 }
@@ -130,7 +144,7 @@ export const firstPartitions = async (
   for (const of of PARTITIONED) {
     const mine = existing.filter((one) => one.of === of)
     for (const range of missingRanges(period, asNumber(now), asNumber(now) + FIRST_LOOK_AHEAD_MS, mine)) {
-      for (const sql of createTexts(t, of, range)) await session.rows(sql)
+      for (const sql of createTexts(t, of, range, false)) await session.rows(sql)
     }
   }
 }
@@ -201,9 +215,10 @@ export class PostgresPartitions {
     )
     const inTail = asNumber(count)
     if (inTail > MAX_MOVED) return `more than ${MAX_MOVED} of its rows are in the tail already`
-    const lock = isSoon || inTail > 0 ? [lockText(t, of, tail)] : []
-    const statements = [...lock, ...createTexts(t, of, range)].map((sql) => ({ sql, params: [] }))
-    return await this.#run(statements, lockTimeoutMs)
+    // Without the lock nothing is moved: a row that comes meanwhile refuses the partition, and is counted the next time.
+    const locks = isSoon || inTail > 0
+    const texts = createTexts(t, of, range, locks).map((sql) => ({ sql, params: [] }))
+    return await this.#run([...(locks ? lockStatements(t, of, tail) : []), ...texts], lockTimeoutMs)
   }
 
   /** Null when it is gone, else why it stays. */
@@ -217,7 +232,7 @@ export class PostgresPartitions {
     const totals = await this.#totals(partition)
     const table = quoted(t, partition.table)
     const statements = [
-      { sql: lockText(t, partition.of, table), params: [] },
+      ...lockStatements(t, partition.of, table),
       { sql: dropText(check, table), params: [] },
       ...totals,
     ]
@@ -295,17 +310,17 @@ export class PostgresPartitions {
   }
 }
 
-/** What says that somebody else has made it, or dropped it, at the same time. */
-const MADE = '42P07'
-const DROPPED = '42P01'
+/** What says that somebody else has made it, or dropped it, at the same time; 23505, when that was committed a moment ago. */
+const MADE: readonly string[] = ['42P07', '23505']
+const DROPPED: readonly string[] = ['42P01']
 
 const setbackOf =
-  (faster: typeof MADE | typeof DROPPED) =>
+  (faster: readonly string[]) =>
   (error: unknown): Setback => {
     if (!(error instanceof StoreError)) return null
     const { sqlState } = error.detail
-    if (sqlState === faster) return 'faster'
-    // 23514: rows of its time came into the tail after they were moved.
+    if (faster.includes(String(sqlState))) return 'faster'
+    // 23514: rows of its time came into the tail after they were counted or moved.
     return error.code === ERROR_CODES.storeBusy || sqlState === '23514' ? 'passing' : null
   }
 
