@@ -92,31 +92,30 @@ const checkBreakers = ({ destinations, atMs }: OutboxOverview): readonly Finding
     ),
   )
 
-const checkDead = ({ destinations }: OutboxOverview): readonly Finding[] =>
-  destinations.flatMap(({ destination, counts }) =>
-    counts.dead === 0
-      ? []
-      : [
-          warning(
-            'dead letters',
-            `${deliveriesText(counts.dead)} to "${destination}" ${counts.dead === 1 ? 'is' : 'are'} dead`,
-            'posthaste dead list',
-          ),
-        ],
-  )
+/** Of each destination that has some in this state. */
+const checkState =
+  (state: 'dead' | 'retry', name: string, say: (deliveries: string, is: string) => string, remedy: string) =>
+  ({ destinations }: OutboxOverview): readonly Finding[] =>
+    destinations.flatMap(({ destination, counts }) => {
+      const some = counts[state]
+      if (some === 0) return []
+      const deliveries = `${deliveriesText(some)} to "${destination}"`
+      return [warning(name, say(deliveries, some === 1 ? 'is' : 'are'), remedy)]
+    })
 
-const checkRetries = ({ destinations }: OutboxOverview): readonly Finding[] =>
-  destinations.flatMap(({ destination, counts }) =>
-    counts.retry === 0
-      ? []
-      : [
-          warning(
-            'retries',
-            `${deliveriesText(counts.retry)} to "${destination}" failed and ${counts.retry === 1 ? 'is' : 'are'} to be tried again`,
-            'posthaste events list --status retry, and posthaste why with the id of one says what went wrong',
-          ),
-        ],
-  )
+const checkDead = checkState(
+  'dead',
+  'dead letters',
+  (deliveries, is) => `${deliveries} ${is} dead`,
+  'posthaste dead list',
+)
+
+const checkRetries = checkState(
+  'retry',
+  'retries',
+  (deliveries, is) => `${deliveries} failed and ${is} to be tried again`,
+  'posthaste events list --status retry, and posthaste why with the id of one says what went wrong',
+)
 
 const isSent = ({ state }: Destination): boolean => state === 'serving' || state === 'taking over'
 

@@ -11,6 +11,17 @@ import { DestinationFlow, type DestinationParts } from './destination-flow.ts'
 import type { HotDelivery } from './hot-intake.ts'
 import type { Settled } from './settle.ts'
 
+/** With so much of its surroundings as its parts ask for here. */
+const flowOf = (paused: boolean, parts: object = {}): DestinationFlow =>
+  new DestinationFlow({
+    destination: { name: 'x', to: { send: async () => [] }, breaker: {}, ratePerSecond: null, paused },
+    options: { hotQueueCapacity: 10, coldQueueCapacity: 10, queueBytes: 1_000, pollIntervalMs: 1_000 },
+    runtime: createFakeRuntime(),
+    logger: SILENT_LOGGER,
+    metrics: NOOP_METRICS,
+    ...parts,
+  } as unknown as DestinationParts)
+
 describe('keyed events right after their commit', () => {
   it('are not claimed when their lane went while they waited', async () => {
     const claimed: (readonly string[])[] = []
@@ -19,21 +30,10 @@ describe('keyed events right after their commit', () => {
       return []
     }
     const ours = new Set([1, 2])
-    const flow = new DestinationFlow({
-      destination: {
-        name: 'x',
-        to: { send: async () => [] },
-        breaker: {},
-        ratePerSecond: null,
-        paused: false,
-      },
-      options: { hotQueueCapacity: 10, coldQueueCapacity: 10, queueBytes: 1_000, pollIntervalMs: 1_000 },
+    const flow = flowOf(false, {
       store: { queue: { claim } },
-      runtime: createFakeRuntime(),
-      logger: SILENT_LOGGER,
-      metrics: NOOP_METRICS,
       lanes: { workerId: 'w', owns: (_destination: string, lane: number) => ours.has(lane) },
-    } as unknown as DestinationParts)
+    })
     const hot = (id: string, lane: number) => ({ id, lane, token: null, event: { key: id } }) as HotDelivery
     flow.offer(hot('kept', 1))
     flow.offer(hot('lost', 2))
@@ -47,26 +47,16 @@ describe('a lane that is to be given up', () => {
   it('is busy until suspects that waited in it are given back: their tokens would be taken for new suspicions', () => {
     const written: ((settled: Settled) => void)[] = []
     const given: Settlement[] = []
-    const flow = new DestinationFlow({
-      destination: {
-        name: 'x',
-        to: { send: async () => [] },
-        breaker: {},
-        ratePerSecond: null,
-        paused: true,
-      },
-      options: { hotQueueCapacity: 10, coldQueueCapacity: 10, queueBytes: 1_000, pollIntervalMs: 1_000 },
+    const flow = flowOf(true, {
       settler: {
         add: (settlement: Settlement, done: (settled: Settled) => void) => {
           given.push(settlement)
           written.push(done)
         },
       },
-      runtime: createFakeRuntime(),
-      logger: SILENT_LOGGER,
       metrics: new Proxy({}, { get: () => () => undefined }) as Metrics,
       ended: () => undefined,
-    } as unknown as DestinationParts)
+    })
     const waiting = (id: string, suspected: boolean) =>
       ({
         id,
@@ -89,20 +79,6 @@ describe('a lane that is to be given up', () => {
 })
 
 describe('a claim that was lost', () => {
-  const create = () =>
-    new DestinationFlow({
-      destination: {
-        name: 'x',
-        to: { send: async () => [] },
-        breaker: {},
-        ratePerSecond: null,
-        paused: true,
-      },
-      options: { hotQueueCapacity: 10, coldQueueCapacity: 10, queueBytes: 1_000, pollIntervalMs: 1_000 },
-      runtime: createFakeRuntime(),
-      logger: SILENT_LOGGER,
-      metrics: NOOP_METRICS,
-    } as unknown as DestinationParts)
   const waiting = (source: 'hot' | 'cold', right: Delivery['right']): Delivery =>
     ({ id: 'd', lane: 7, source, right, event: { key: null, size: 1 } }) as unknown as Delivery
 
@@ -110,7 +86,7 @@ describe('a claim that was lost', () => {
     ['takes its delivery along', 'hot', { kind: 'token', token: 't' }, 0],
     ['leaves what a poll brought meanwhile', 'cold', { kind: 'lane', workerId: 'w' }, 1],
   ] as const)('%s', (_, source, right, left) => {
-    const flow = create()
+    const flow = flowOf(true)
     flow.dispatcher.queues.offer(waiting(source, right as Delivery['right']))
     flow.claimLost('another')
     expect(flow.dispatcher.queues.size).toBe(1)

@@ -14,6 +14,7 @@ import { Dispatcher } from './dispatcher.ts'
 import type { HotClaims } from './hot-claims.ts'
 import type { HotDelivery } from './hot-intake.ts'
 import type { Lanes } from './lanes.ts'
+import { AHEAD_LIMIT } from './late-rows.ts'
 import { Poller } from './poller.ts'
 import type { Quarantine } from './quarantine.ts'
 import { isHot } from './queues.ts'
@@ -45,8 +46,6 @@ export interface DestinationParts {
   readonly ended: (delivery: Delivery, outcome: Outcome, settled: Settled) => void
 }
 
-/** Rows ahead of a keyed event that a claim lists; with more the poller takes it in order. */
-const AHEAD_LIMIT = 16
 const CLAIM_BATCH = 500
 
 export class DestinationFlow {

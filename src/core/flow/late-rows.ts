@@ -7,8 +7,8 @@
 import type { Store, StoredDelivery, SweptDelivery } from '../spi/index.ts'
 import type { Queues } from './queues.ts'
 
-/** What is ahead of the late rows of a key, beside themselves, is listed up to here; with more the key waits. */
-const AHEAD_LIMIT = 16
+/** What is ahead of a keyed row that does not come in order is listed up to here; with more the poller takes it in order. */
+export const AHEAD_LIMIT = 16
 
 export interface LateParts {
   readonly destination: string
@@ -47,6 +47,7 @@ export const readLate = async (
   const rows = [...(await store.queue.readByIds(destination, ids))].sort(bySeq)
   const keyed = [...idsByKey(rows)].map(([key, mine]) => ({ key, mine, last: mine.at(-1) as string }))
   if (keyed.length === 0) return { rows, unsure: [] }
+  // Late ones of the same key are ahead of each other.
   const limit = AHEAD_LIMIT + Math.max(...keyed.map(({ mine }) => mine.length))
   // What is ahead of the others of a key is ahead of the last one as well.
   const heads = await store.queue.claim(
