@@ -31,10 +31,6 @@ export const BUILD: Step = { name: 'Build', command: ['tsdown', '--log-level', '
 
 const results: Result[] = []
 
-/** Every Node that starts reads the certificates that the variable names, for a tenth of a second. Only npm needs them. */
-const certificatesForNpm = ({ NODE_EXTRA_CA_CERTS: file }: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
-  file ? { NODE_EXTRA_CA_CERTS: '', npm_config_cafile: file } : {}
-
 /** `aside`: beside others, so what it says is shown when it has ended. */
 export const runStep = async (
   { name, command: [program, ...args], env }: Step,
@@ -45,7 +41,7 @@ export const runStep = async (
   if (!aside) heading(name)
   const child = spawn(program, args, {
     cwd: ROOT,
-    env: { ...process.env, ...certificatesForNpm(process.env), PATH, ...env },
+    env: { ...process.env, PATH, ...env },
     stdio: aside ? ['ignore', 'pipe', 'pipe'] : 'inherit',
   })
   const said: Buffer[] = []

@@ -193,8 +193,8 @@ export const LANES_AND_READS: readonly Mutant[] = [
   {
     name: 'missing-event-given-up-at-once',
     file: ADMISSION,
-    find: 'row.event === null ? await this.#lookAgain(row) : row',
-    replace: 'row',
+    find: 'seen.set(row.id, await this.#lookAgain(row))',
+    replace: 'seen.set(row.id, row)',
     breaks: 'an event that one look did not find, because it was being moved, is looked for again',
     hunters: [ADMISSION_TEST],
   },

@@ -2,7 +2,8 @@
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createOutbox } from '../../src/index.ts'
-import { postgresMigration, postgresRemoval } from '../../src/stores/postgres/index.ts'
+import { postgresMigration, postgresRemoval, postgresStore } from '../../src/stores/postgres/index.ts'
+import { lowestIdAt } from '../../src/stores/postgres/periods.ts'
 import { COMPLETE, type EmptyDatabase, emptyDatabase, expectDelivery, expectNoTables } from './databases.ts'
 
 let database: EmptyDatabase
@@ -38,6 +39,22 @@ describe('migrations after each other', () => {
     await outbox.close()
     await run(postgresMigration({ from: 1, to: 6 }))
     await expectDelivery(database)
+  })
+
+  it('leave what lies in the tails to whoever looks after partitions', async () => {
+    await run(postgresMigration({ to: 5, layout: 'partitioned' }))
+    await client.query(
+      `INSERT INTO outbox.events (id, seq, occurred_at, created_at, version, routes_version, size, type, content_type, payload)
+       VALUES ($1, 1, now(), now(), 1, 0, 2, 'order.placed', 'application/json', '{}')`,
+      [lowestIdAt(Date.now())],
+    )
+    const store = postgresStore({ connectionString: database.url, layout: 'partitioned' })
+    const outbox = createOutbox({ store, migrate: true, maintain: false, serve: [] })
+    await outbox.start()
+    expect(await outbox.schema.status()).toMatchObject({ current: 6 })
+    await outbox.close()
+    const { rows } = await client.query('SELECT id FROM outbox.events_tail')
+    expect(rows).toHaveLength(1)
   })
 
   it('leave the settings of the transaction as they were', async () => {

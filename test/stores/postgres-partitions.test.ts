@@ -1,6 +1,6 @@
 /** Partitions: made ahead, dropped as a whole, and never in anybody's way for long. */
 import pg from 'pg'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { createOutbox } from '../../src/index.ts'
 import { postgresStore } from '../../src/stores/postgres/index.ts'
 import { lowestIdAt } from '../../src/stores/postgres/periods.ts'
@@ -188,6 +188,7 @@ describe('partitions are made', () => {
           maintain: false,
         })
         outbox.on('alpha', '*', ({ id }) => void heard.push(id))
+        onTestFinished(() => outbox.close())
         await outbox.start()
         await until('the read waits', async () => {
           const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%due AS MATERIALIZED%${other.schema}%'`
@@ -196,7 +197,6 @@ describe('partitions are made', () => {
         await goOn()
         await made
         await until('it is settled', async () => (await other.t.status(published)) !== 'pending')
-        await outbox.close()
         expect([heard, await other.t.status(published)]).toEqual([[published.event.id], 'done'])
       } finally {
         await other.close()

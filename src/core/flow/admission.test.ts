@@ -185,4 +185,17 @@ describe('rows of one read', () => {
     await expect(admission.admit([unseen], READ)).rejects.toThrow('away')
     expect(buried).toEqual([])
   })
+
+  it('are looked for again in small numbers; what comes behind the others in their keys waits with them', async () => {
+    const { admission, queued, buried } = create(1)
+    const unseen = Array.from({ length: 30 }, () => ({ ...row(1), event: null }))
+    const last = { ...row(1, 'k'), event: null }
+    const [behind, other] = [row(1, 'k'), row(1, 'other')] as const
+    const admitted = await admission.admit([...unseen, last, behind, other], READ)
+    expect([buried.length, queued]).toEqual([20, [other.id]])
+    expect(admitted).toMatchObject({ goBackTo: unseen[20]?.seq, blocked: true })
+    const again = await admission.admit([...unseen.slice(20), last], READ)
+    expect(buried).toEqual([...unseen, last].map(({ id }) => id))
+    expect(again).toMatchObject({ goBackTo: null, blocked: false })
+  })
 })

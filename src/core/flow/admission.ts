@@ -64,6 +64,9 @@ export interface Admitted {
 /** From this many suspicions on a delivery runs alone and its attempt is written before it is sent. */
 export const QUARANTINE_AFTER = 3
 
+/** Events of one read that are looked for again. */
+const LOOKS_AGAIN = 20
+
 /** One more suspicion and it is quarantined. */
 const isGrave = ({ suspicions }: StoredDelivery): boolean => suspicions + 1 >= QUARANTINE_AFTER
 
@@ -130,7 +133,8 @@ export class Admission {
     const clear = open.filter((row) => !row.behind)
     for (const { id } of behind) this.#holding.add(id)
     const { gone, unheld } = await this.#ask(workerId, clear, behind).finally(() => this.#wereHeld(behind))
-    const seen = await this.#withEvents(clear)
+    const left = clear.filter(({ id, lane }) => !gone.has(id) && this.#parts.owns(lane))
+    const { seen, later } = await this.#lookAgainAmong(left)
     if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
     let full = false
@@ -139,12 +143,14 @@ export class Admission {
     // behind it could be of the same key.
     let blocked = unheld.length > 0
     const right: Right = { kind: 'lane', workerId }
-    /** A suspect that could not be counted may still be there, and then it comes first. */
-    const uncounted = new Set(clear.flatMap(({ id, key }) => (gone.has(id) ? [key] : [])))
-    for (const row of seen) {
-      if (gone.has(row.id) || !this.#parts.owns(row.lane)) continue
-      const isBehind = row.key !== null && uncounted.has(row.key)
-      const waits = isBehind || this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
+    /** A suspect that could not be counted may still be there, and an event not looked for again; then they come first. */
+    const unsettled = new Set(clear.flatMap(({ id, key }) => (gone.has(id) || later.has(id) ? [key] : [])))
+    for (const found of left) {
+      const row = seen.get(found.id) ?? found
+      if (!this.#parts.owns(row.lane)) continue
+      const isBehind = row.key !== null && unsettled.has(row.key)
+      const isLater = later.has(row.id)
+      const waits = isBehind || isLater || this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
       blocked ||= waits
       if (!waits) full ||= !this.#offer(row, right, read.readAt)
       if (!waits && !full) {
@@ -212,13 +218,13 @@ export class Admission {
 
   /**
    * What moves an event while a statement waits, such as the making of its partition, hides it from that statement: none is
-   * taken for gone that was not looked for again.
+   * taken for gone that was not looked for again. Each is a question of its own, so `later` are those of the next read.
    */
-  async #withEvents(rows: readonly StoredDelivery[]): Promise<readonly StoredDelivery[]> {
-    if (rows.every(({ event }) => event !== null)) return rows
-    const seen: StoredDelivery[] = []
-    for (const row of rows) seen.push(row.event === null ? await this.#lookAgain(row) : row)
-    return seen
+  async #lookAgainAmong(rows: readonly StoredDelivery[]) {
+    const unseen = rows.filter(({ event }) => event === null)
+    const seen = new Map<string, StoredDelivery>()
+    for (const row of unseen.slice(0, LOOKS_AGAIN)) seen.set(row.id, await this.#lookAgain(row))
+    return { seen, later: new Set(unseen.slice(LOOKS_AGAIN).map(({ id }) => id)) }
   }
 
   async #lookAgain(row: StoredDelivery): Promise<StoredDelivery> {

@@ -72,7 +72,7 @@ const schemaExists = ({ names }: PostgresTables): string =>
 export const schemaRole = (
   database: PostgresDatabase,
   t: PostgresTables,
-  afterMigration: (session: Session) => Promise<void>,
+  afterCreation: (session: Session) => Promise<void>,
 ): Schema => {
   const { layout } = database.options
   const fillings = fillingsOf(t, layout)
@@ -93,7 +93,7 @@ export const schemaRole = (
           await session.rows(renderMigration(migration, fillings))
           await session.rows(recordOf(t, migration))
         }
-        if (missing.length > 0) await afterMigration(session)
+        if (missing.some(({ version }) => version === 1)) await afterCreation(session)
         return schemaStatus(ALL, await appliedMigrations(session.rows, t))
       })
     },
