@@ -40,7 +40,7 @@ const REGRESSIONS: readonly { readonly seed: number; readonly found: string }[] 
 
 describe('the simulator', () => {
   it(`finds nothing wrong in the first ${FIRST_SEEDS} seeds, and they meet every fault and path`, {
-    timeout: 300_000,
+    timeout: 900_000,
   }, async () => {
     const seeds = Array.from({ length: FIRST_SEEDS }, (_, i) => i + 1)
     const all = await runBatch({ seeds, defect: null, first: false }, () => undefined)
