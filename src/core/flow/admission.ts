@@ -133,8 +133,10 @@ export class Admission {
     const clear = open.filter((row) => !row.behind)
     for (const { id } of behind) this.#holding.add(id)
     const { gone, unheld } = await this.#ask(workerId, clear, behind).finally(() => this.#wereHeld(behind))
-    const left = clear.filter(({ id, lane }) => !gone.has(id) && this.#parts.owns(lane))
-    const { seen, later } = await this.#lookAgainAmong(left)
+    const unseen = clear.filter(
+      ({ id, lane, event }) => event === null && !gone.has(id) && this.#parts.owns(lane),
+    )
+    const { seen, later } = await this.#lookAgainAmong(unseen)
     if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
     let full = false
@@ -145,9 +147,9 @@ export class Admission {
     const right: Right = { kind: 'lane', workerId }
     /** A suspect that could not be counted may still be there, and an event not looked for again; then they come first. */
     const unsettled = new Set(clear.flatMap(({ id, key }) => (gone.has(id) || later.has(id) ? [key] : [])))
-    for (const found of left) {
+    for (const found of clear) {
       const row = seen.get(found.id) ?? found
-      if (!this.#parts.owns(row.lane)) continue
+      if (gone.has(row.id) || !this.#parts.owns(row.lane)) continue
       const isBehind = row.key !== null && unsettled.has(row.key)
       const isLater = later.has(row.id)
       const waits = isBehind || isLater || this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
@@ -220,8 +222,7 @@ export class Admission {
    * What moves an event while a statement waits, such as the making of its partition, hides it from that statement: none is
    * taken for gone that was not looked for again. Each is a question of its own, so `later` are those of the next read.
    */
-  async #lookAgainAmong(rows: readonly StoredDelivery[]) {
-    const unseen = rows.filter(({ event }) => event === null)
+  async #lookAgainAmong(unseen: readonly StoredDelivery[]) {
     const seen = new Map<string, StoredDelivery>()
     for (const row of unseen.slice(0, LOOKS_AGAIN)) seen.set(row.id, await this.#lookAgain(row))
     return { seen, later: new Set(unseen.slice(LOOKS_AGAIN).map(({ id }) => id)) }
