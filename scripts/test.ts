@@ -22,7 +22,7 @@ Exit code: 0 all is well, 1 something is not, 2 the command was not understood.
 
 /**
  * Every Node that starts reads the certificates that the other variable names, for a tenth of a second. Only installing needs
- * them, which is over by then.
+ * them, which is over by then; where it failed, a test says so.
  */
 const only = (part: Part) => ({ POSTHASTE_TEST_PART: part, NODE_EXTRA_CA_CERTS: '' })
 

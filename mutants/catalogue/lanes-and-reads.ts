@@ -191,14 +191,6 @@ export const LANES_AND_READS: readonly Mutant[] = [
     hunters: [ADMISSION_TEST],
   },
   {
-    name: 'missing-event-given-up-at-once',
-    file: ADMISSION,
-    find: 'seen.set(row.id, await this.#lookAgain(row))',
-    replace: 'seen.set(row.id, row)',
-    breaks: 'an event that one look did not find, because it was being moved, is looked for again',
-    hunters: [ADMISSION_TEST],
-  },
-  {
     name: 'newcomers-suspected',
     file: POLLER,
     find: 'if (sweptAll && !result.more && nothingWaits) admission.allRead(read.readId)',

@@ -182,6 +182,14 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: ['test/stores/postgres-partitions.test.ts > partitions are made'],
   },
   {
+    name: 'postgres-missing-event-given-up-at-once',
+    file: 'src/stores/postgres/statements/read.ts',
+    find: 'if (unseen.size === 0) return',
+    replace: 'if (unseen.size >= 0) return',
+    breaks: 'an event that one look did not find, because it was being moved, is looked for again',
+    hunters: ['test/stores/postgres-partitions.test.ts > partitions are made'],
+  },
+  {
     name: 'postgres-partition-ahead-of-the-reconciler',
     file: 'src/stores/postgres/partitions.ts',
     find: "if (partition.of === 'finished' && (await this.#isUnreconciled(partition))) return STAYS.unreconciled",

@@ -194,8 +194,16 @@ describe('partitions are made', () => {
           const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%due AS MATERIALIZED%${other.schema}%'`
           return (await world.hand.query(waiting)).rows.length > 0
         })
+        const { id } = published.delivery
+        const shown = other.t.store.inspection.eventOfDelivery(id)
+        const late = other.t.store.queue.readByIds('alpha', [id])
+        await untilWaiting(other, 4)
         await goOn()
         await made
+        expect([(await shown)?.id, (await late)[0]?.event?.id]).toEqual([
+          published.event.id,
+          published.event.id,
+        ])
         await until('it is settled', async () => (await other.t.status(published)) !== 'pending')
         expect([heard, await other.t.status(published)]).toEqual([[published.event.id], 'done'])
       } finally {

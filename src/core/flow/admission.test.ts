@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { ERROR_CODES, StoreError } from '../errors.ts'
 import { SILENT_LOGGER } from '../runtime/logger.ts'
 import type { Store, StoredDelivery } from '../spi/index.ts'
 import { Admission, type AdmissionParts, type ReadFacts } from './admission.ts'
@@ -27,27 +26,19 @@ const row = (lane: number, key: string | null = null): StoredDelivery => {
 }
 
 /**
- * An admission of a destination that can have `atOnce` deliveries under way, the ids it counted as suspects, those
- * it queued and those it buried; `found` is what a second look for an event finds; `tooLarge` says what the queue has no room for.
+ * An admission of a destination that can have `atOnce` deliveries under way, the ids it counted as suspects, and those
+ * it queued; `tooLarge` says what the queue has no room for.
  */
 const create = (atOnce: number) => {
   const counted: string[] = []
   const queued: string[] = []
   const alone: string[] = []
-  const buried: string[] = []
   const tooLarge = new Set<string>()
   const enqueueCold = (delivery: { id: string; alone: boolean }): boolean => {
     const { id } = delivery
     if (!tooLarge.has(id)) queued.push(id)
     if (!tooLarge.has(id) && delivery.alone) alone.push(id)
     return !tooLarge.has(id)
-  }
-  const settleUnsent = ({ id }: { id: string }): void => void buried.push(id)
-  const found = new Map<string, StoredDelivery['event'] | Error>()
-  const eventOfDelivery = async (id: string) => {
-    const event = found.get(id) ?? null
-    if (event instanceof Error) throw event
-    return event
   }
   const uncountable = new Set<string>()
   const suspect = async ({ ids }: { ids: readonly string[] }) => {
@@ -57,15 +48,15 @@ const create = (atOnce: number) => {
   const admission = new Admission({
     destination: { name: 'x', deadHead: 'block' },
     tuning: { mostUnderWay: atOnce },
-    store: { queue: { suspect }, inspection: { eventOfDelivery } } as unknown as Store,
+    store: { queue: { suspect } } as unknown as Store,
     logger: SILENT_LOGGER,
     metrics: { suspects: () => undefined, dispatchDead: () => undefined, addDead: () => undefined },
-    dispatcher: { queues: { has: () => false }, enqueueCold, settleUnsent },
+    dispatcher: { queues: { has: () => false }, enqueueCold, settleUnsent: () => undefined },
     owns: () => true,
     isCurrent: () => true,
     newToken: () => 'token',
   } as unknown as AdmissionParts)
-  return { admission, counted, queued, buried, found, alone, tooLarge, uncountable }
+  return { admission, counted, queued, alone, tooLarge, uncountable }
 }
 
 const READ: ReadFacts = { readAt: 0, readId: 1, workerId: 'w', stillOurs: () => true, unsure: new Set() }
@@ -163,39 +154,5 @@ describe('rows of one read', () => {
     const admitted = await admission.admit([unreadable, next, other], READ)
     expect(queued).toEqual([other.id])
     expect(admitted).toEqual({ goBackTo: next.seq, blocked: true, handled: 2, full: false })
-  })
-
-  it('whose event was not found are looked at once more before they are given up', async () => {
-    const { admission, queued, buried, found } = create(1)
-    const [moved, gone, broken, next] = [row(1, 'k'), row(1), row(1), row(1, 'k')] as const
-    found.set(moved.id, moved.event)
-    found.set(broken.id, new StoreError(ERROR_CODES.undecodable, 'headers are not JSON'))
-    const unseen = [moved, gone, broken].map((each) => ({ ...each, event: null }))
-    await admission.admit([...unseen, next], READ)
-    expect([queued, buried]).toEqual([
-      [moved.id, next.id],
-      [gone.id, broken.id],
-    ])
-  })
-
-  it('are not given up either while the database cannot be asked again', async () => {
-    const { admission, buried, found } = create(1)
-    const unseen = { ...row(1), event: null }
-    found.set(unseen.id, new StoreError(ERROR_CODES.storeUnavailable, 'away'))
-    await expect(admission.admit([unseen], READ)).rejects.toThrow('away')
-    expect(buried).toEqual([])
-  })
-
-  it('are looked for again in small numbers; what comes behind the others in their keys waits with them', async () => {
-    const { admission, queued, buried } = create(1)
-    const unseen = Array.from({ length: 30 }, () => ({ ...row(1), event: null }))
-    const last = { ...row(1, 'k'), event: null }
-    const [behind, other] = [row(1, 'k'), row(1, 'other')] as const
-    const admitted = await admission.admit([...unseen, last, behind, other], READ)
-    expect([buried.length, queued]).toEqual([20, [other.id]])
-    expect(admitted).toMatchObject({ goBackTo: unseen[20]?.seq, blocked: true })
-    const again = await admission.admit([...unseen.slice(20), last], READ)
-    expect(buried).toEqual([...unseen, last].map(({ id }) => id))
-    expect(again).toMatchObject({ goBackTo: null, blocked: false })
   })
 })

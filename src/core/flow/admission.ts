@@ -13,7 +13,7 @@
  * due when the lanes were taken, so the first reads that bring all that is due bring it; rows that come later are
  * nobody's suspects. And a suspect that could not be queued yet is counted once, however often it is read.
  */
-import { ERROR_CODES, StoreError } from '../errors.ts'
+import { ERROR_CODES } from '../errors.ts'
 import type { AttemptFailure, Delivery, Right } from '../model/delivery.ts'
 import type { EventRecord } from '../model/event.ts'
 import { plain } from '../model/plain.ts'
@@ -63,9 +63,6 @@ export interface Admitted {
 
 /** From this many suspicions on a delivery runs alone and its attempt is written before it is sent. */
 export const QUARANTINE_AFTER = 3
-
-/** Events of one read that are looked for again. */
-const LOOKS_AGAIN = 20
 
 /** One more suspicion and it is quarantined. */
 const isGrave = ({ suspicions }: StoredDelivery): boolean => suspicions + 1 >= QUARANTINE_AFTER
@@ -133,10 +130,6 @@ export class Admission {
     const clear = open.filter((row) => !row.behind)
     for (const { id } of behind) this.#holding.add(id)
     const { gone, unheld } = await this.#ask(workerId, clear, behind).finally(() => this.#wereHeld(behind))
-    const unseen = clear.filter(
-      ({ id, lane, event }) => event === null && !gone.has(id) && this.#parts.owns(lane),
-    )
-    const { seen, later } = await this.#lookAgainAmong(unseen)
     if (!stillOurs()) return { goBackTo: lowest(open), blocked: false, handled: 0, full: false }
     let goBackTo = lowest(unheld)
     let full = false
@@ -145,14 +138,12 @@ export class Admission {
     // behind it could be of the same key.
     let blocked = unheld.length > 0
     const right: Right = { kind: 'lane', workerId }
-    /** A suspect that could not be counted may still be there, and an event not looked for again; then they come first. */
-    const unsettled = new Set(clear.flatMap(({ id, key }) => (gone.has(id) || later.has(id) ? [key] : [])))
-    for (const found of clear) {
-      const row = seen.get(found.id) ?? found
+    /** A suspect that could not be counted may still be there, and then it comes first. */
+    const uncounted = new Set(clear.flatMap(({ id, key }) => (gone.has(id) ? [key] : [])))
+    for (const row of clear) {
       if (gone.has(row.id) || !this.#parts.owns(row.lane)) continue
-      const isBehind = row.key !== null && unsettled.has(row.key)
-      const isLater = later.has(row.id)
-      const waits = isBehind || isLater || this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
+      const isBehind = row.key !== null && uncounted.has(row.key)
+      const waits = isBehind || this.#waitsForBurial(row) || !this.#isCertain(row.key, read)
       blocked ||= waits
       if (!waits) full ||= !this.#offer(row, right, read.readAt)
       if (!waits && !full) {
@@ -216,26 +207,6 @@ export class Admission {
       spendFrom: QUARANTINE_AFTER,
     })
     return new Map(counted.map((row) => [row.id, row]))
-  }
-
-  /**
-   * What moves an event while a statement waits, such as the making of its partition, hides it from that statement: none is
-   * taken for gone that was not looked for again. Each is a question of its own, so `later` are those of the next read.
-   */
-  async #lookAgainAmong(unseen: readonly StoredDelivery[]) {
-    const seen = new Map<string, StoredDelivery>()
-    for (const row of unseen.slice(0, LOOKS_AGAIN)) seen.set(row.id, await this.#lookAgain(row))
-    return { seen, later: new Set(unseen.slice(LOOKS_AGAIN).map(({ id }) => id)) }
-  }
-
-  async #lookAgain(row: StoredDelivery): Promise<StoredDelivery> {
-    try {
-      const event = await this.#parts.store.inspection.eventOfDelivery(row.id)
-      return event === null ? row : { ...row, event, size: event.size, problem: null }
-    } catch (error) {
-      if (error instanceof StoreError && error.code === ERROR_CODES.undecodable) return row
-      throw error
-    }
   }
 
   async #ask(workerId: string, clear: readonly StoredDelivery[], behind: readonly StoredDelivery[]) {

@@ -264,6 +264,8 @@ export class Poller {
         failures = 0
       } catch (error) {
         failures += 1
+        // Whoever wanted it was not given it.
+        this.#sweepWanted = true
         waitMs = Math.min(this.#options.tuning.pollIdleMaxMs, 50 * 2 ** Math.min(failures, 10))
         this.#parts.logger.log('error', 'the poller could not read; tried again shortly', {
           destination: this.#parts.destination,
@@ -308,7 +310,10 @@ export class Poller {
     const last = fresh.at(-1)
     if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
     const ready = [...late, ...fresh].sort(bySeq)
-    const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure })
+    const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure }).catch((error) => {
+      this.#goBackTo(ready[0]?.seq ?? this.#cursor + 1n)
+      throw error
+    })
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
     const nothingWaits = !admitted.blocked && admitted.goBackTo === null && read.stillOurs()

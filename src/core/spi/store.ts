@@ -307,7 +307,10 @@ export interface StoredDelivery {
    * for measuring; a store need not tell.
    */
   readonly dueForMs?: number
-  /** Null when the event is missing or cannot be decoded; `problem` then says why. */
+  /**
+   * Null when the event is missing or cannot be decoded; `problem` then says why. Such a delivery is dead: an event that is
+   * being moved, as into a partition that is made, is not missing.
+   */
   readonly event: EventRecord | null
   readonly problem: string | null
 }

@@ -107,8 +107,8 @@ const lockStatements = (t: PostgresTables, of: Partitioned, partition: string): 
 
 /**
  * Rows of partitions that begin sooner may be on their way. Those are made with the table locked: the planner takes the list
- * of partitions before it waits for one of them, so a statement that waited at the tail would miss what was moved meanwhile,
- * and an event that is missed is taken for lost. Clocks of applications may be ahead.
+ * of partitions before it waits for one of them, so a statement that waited at the tail would miss what was moved meanwhile.
+ * Clocks of applications may be ahead.
  */
 const SOON_MS = 86_400_000
 

@@ -17,6 +17,8 @@ export type DecodedEvent =
   | { readonly event: EventRecord; readonly problem: null }
   | { readonly event: null; readonly problem: string }
 
+export const MISSING = 'the event is missing'
+
 const NO_HEADERS: Headers = Object.freeze(Object.create(null) as Record<string, string>)
 
 const decodeHeaders = (text: unknown): Headers => {
@@ -61,7 +63,7 @@ const EventOfRow = plain<[row: readonly unknown[], at: number, columns: EventCol
 export const eventDecoder =
   (columns: EventColumns) =>
   (row: readonly unknown[], at: number): DecodedEvent => {
-    if (row[at] === null) return { event: null, problem: 'the event is missing' }
+    if (row[at] === null) return { event: null, problem: MISSING }
     try {
       return { event: new EventOfRow(row, at, columns), problem: null }
     } catch (error) {

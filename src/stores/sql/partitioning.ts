@@ -38,6 +38,8 @@ interface Database {
 /** What an error means for a change: somebody else has made it, or was in the way. Null: anything else. */
 export type Setback = 'faster' | 'passing' | 'crowded' | null
 
+const FASTER = 'another process was faster'
+
 const WAITS = Object.freeze({
   passing: 'transactions that use the table did not leave room for it',
   crowded: 'all connections of the store were in use',
@@ -55,7 +57,7 @@ export const changePatiently = async (
     } catch (error) {
       const setback = setbackOf(error)
       if (setback === null) throw error
-      if (setback === 'faster') return 'another process was faster'
+      if (setback === 'faster') return FASTER
       if (tries >= TRIES) return WAITS[setback]
     }
     await database.pause(FIRST_PAUSE_MS * 2 ** (tries - 1) * (0.5 + database.context.runtime.random()))
@@ -63,4 +65,12 @@ export const changePatiently = async (
 }
 
 export const warnNotMade = ({ context }: Database, partition: string, reason: string): void =>
-  context.logger.log('warn', 'a partition could not be made; its rows go to the tail', { partition, reason })
+  reason === FASTER
+    ? context.logger.log('info', 'a table of the name of this partition is there already', {
+        partition,
+        reason,
+      })
+    : context.logger.log('warn', 'a partition could not be made; its rows go to the tail', {
+        partition,
+        reason,
+      })

@@ -67,7 +67,9 @@ export const eventOfDelivery = async (
   deliveryId: string,
 ): Promise<EventRecord | null> => {
   if (!isUuid(deliveryId)) throw new TypeError('not a UUID; check it with isUuid first')
-  const [row] = await db.rows(BY_DELIVERY(t), [deliveryId])
+  // Twice, as below: it may just have been moved.
+  const look = async () => (await db.rows(BY_DELIVERY(t), [deliveryId]))[0]
+  const row = (await look()) ?? (await look())
   return row === undefined ? null : readable(row)
 }
 

@@ -4,6 +4,7 @@
  */
 import { LANES, plain, UNROUTED } from '../../../core/model/index.ts'
 import type { ReadRequest, ReadResult, StoredDelivery } from '../../../core/spi/index.ts'
+import { MISSING } from '../../sql/event-row.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { decodeEvent, EVENT_FIELDS, NO_EVENT_FIELDS } from './event-row.ts'
@@ -291,6 +292,31 @@ const DeliveryOfRow = plain<
   this.problem = problem
 })
 
+const BY_DELIVERIES = sqlText(
+  (t) =>
+    `SELECT d.id, ${EVENT_FIELDS} FROM unnest($1::uuid[]) AS d (id) CROSS JOIN ${eventOf(
+      t,
+      `coalesce((SELECT event_id FROM ${t.deliveries} WHERE id = d.id), (SELECT event_id FROM ${t.finished} WHERE id = d.id))`,
+    )}`,
+)
+
+/**
+ * An event whose partition is made moves once. Where the default isolation is not READ COMMITTED, the snapshot of a statement
+ * is older than its wait for that, and hides it: whoever misses one is not told that it is gone before a second look.
+ */
+const lookAgain = async (
+  db: PostgresDatabase,
+  t: PostgresTables,
+  rows: readonly StoredDelivery[],
+): Promise<void> => {
+  const unseen = new Map(rows.flatMap((row) => (row.problem === MISSING ? [[row.id, row]] : [])))
+  if (unseen.size === 0) return
+  for (const found of await db.rows(BY_DELIVERIES(t), [idList([...unseen.keys()])])) {
+    const decoded = decodeEvent(found, 1)
+    Object.assign(unseen.get(asText(found[0])) ?? {}, decoded, { size: decoded.event?.size ?? 0 })
+  }
+}
+
 const byNumber = (a: Row, b: Row): number => asNumber(a[1]) - asNumber(b[1])
 
 const compareSeqs = (a: { readonly seq: bigint }, b: { readonly seq: bigint }): number =>
@@ -322,11 +348,15 @@ export const read = async (
     asText(last[RARE_AT]),
   ) as Outlook
   // Parts of a union come in no particular order, so their positions decide.
+  const due = parts[KIND.due].sort(byNumber).map((row) => new DeliveryOfRow(row, destination, 'retry', nowMs))
+  const fresh = parts[KIND.fresh]
+    .map((row) => new DeliveryOfRow(row, destination, 'pending', nowMs))
+    .sort(compareSeqs)
+  await lookAgain(db, t, due)
+  await lookAgain(db, t, fresh)
   return {
-    due: parts[KIND.due].sort(byNumber).map((row) => new DeliveryOfRow(row, destination, 'retry', nowMs)),
-    fresh: parts[KIND.fresh]
-      .map((row) => new DeliveryOfRow(row, destination, 'pending', nowMs))
-      .sort(compareSeqs),
+    due,
+    fresh,
     swept: sweep ? swept.sort(compareSeqs).slice(0, sweepLimit) : null,
     sweptMore: swept.length > sweepLimit,
     more: parts[KIND.more].length > 0 || more,
@@ -342,7 +372,9 @@ export const readByIds = async (
   t: PostgresTables,
   destination: string,
   ids: readonly string[],
-): Promise<readonly StoredDelivery[]> =>
-  (await db.rows(BY_IDS(t), [idList(ids), destination])).map(
-    (row) => new DeliveryOfRow(row, destination, 'pending', asNumber(row[1])),
-  )
+): Promise<readonly StoredDelivery[]> => {
+  const answer = await db.rows(BY_IDS(t), [idList(ids), destination])
+  const rows = answer.map((row) => new DeliveryOfRow(row, destination, 'pending', asNumber(row[1])))
+  await lookAgain(db, t, rows)
+  return rows
+}
