@@ -19,10 +19,12 @@ export const REST_FILES = [
   'test/cli/destinations.test.ts',
   'test/cli/disposable-servers.test.ts',
   'test/cli/disposable.test.ts',
+  'test/cli/doctor-servers.test.ts',
   'test/cli/import-servers.test.ts',
   'test/cli/import.test.ts',
   'test/cli/init.test.ts',
   'test/cli/interrupted.test.ts',
+  'test/cli/layout-servers.test.ts',
   'test/cli/meant.test.ts',
   'test/cli/operate.test.ts',
   'test/cli/postgres.test.ts',
@@ -31,6 +33,7 @@ export const REST_FILES = [
   'test/cli/terminal.test.ts',
   'test/clients/drizzle-postgres-js.test.ts',
   'test/clients/pglite.test.ts',
+  'test/clients/prisma-levels.test.ts',
   'test/compat/servers.test.ts',
   'test/compat/sqlite.test.ts',
   'test/databases/client-pages.test.ts',
@@ -57,7 +60,6 @@ export const REST_FILES = [
 
 /** These have something of both. */
 export const SPLIT_FILES = [
-  'test/cli/layout-servers.test.ts',
   'test/clients/drizzle.test.ts',
   'test/clients/mariadb.test.ts',
   'test/clients/mysql2.test.ts',

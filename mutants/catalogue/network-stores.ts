@@ -182,12 +182,15 @@ export const NETWORK_STORES: readonly Mutant[] = [
     hunters: ['test/stores/postgres-partitions.test.ts > partitions are made'],
   },
   {
-    name: 'postgres-missing-event-given-up-at-once',
-    file: 'src/stores/postgres/statements/read.ts',
+    name: 'missing-event-given-up-at-once',
+    file: 'src/stores/sql/look-again.ts',
     find: 'if (unseen.size === 0) return',
     replace: 'if (unseen.size >= 0) return',
     breaks: 'an event that one look did not find, because it was being moved, is looked for again',
-    hunters: ['test/stores/postgres-partitions.test.ts > partitions are made'],
+    hunters: [
+      'test/stores/postgres-partitions.test.ts > partitions are made',
+      'test/stores/mysql-partitions.test.ts > partitions are made',
+    ],
   },
   {
     name: 'postgres-partition-ahead-of-the-reconciler',

@@ -4,15 +4,13 @@ import mysql from 'mysql2/promise'
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { serviceUrls } from '../../scripts/services/index.ts'
-import { isIn } from '../parts.ts'
 import { createFolder, type Folder } from './cli.ts'
 
 const LAYOUTS = ['plain', 'partitioned'] as const
 type Layout = (typeof LAYOUTS)[number]
 
-const ALL_SERVERS = ['postgres', 'mariadb', 'mysql'] as const
-type Server = (typeof ALL_SERVERS)[number]
-const SERVERS = ALL_SERVERS.filter((name) => isIn(name === 'mysql' ? 'rest' : 'most'))
+const SERVERS = ['postgres', 'mariadb', 'mysql'] as const
+type Server = (typeof SERVERS)[number]
 
 const dropLater = (server: Server, url: string, name: string): void =>
   onTestFinished(async () => {

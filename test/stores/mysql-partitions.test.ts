@@ -110,6 +110,22 @@ describe.each(SERVERS)('%s: partitions are made', (server) => {
     expect((await world.t.read()).fresh.map((row) => row.event?.id)).toEqual([event.id])
   })
 
+  it('[44] without a read, begun before, that takes what is moved meanwhile for lost', async () => {
+    const { t, hand, table } = world
+    const published = await publishAt(t, Date.now() + 100 * DAY_MS)
+    await hand.query(`LOCK TABLES ${table('events')} WRITE`)
+    const read = t.read()
+    const shown = t.store.inspection.event(published.event.id)
+    await untilTableWaiting(world, 2)
+    await hand.query(
+      `ALTER TABLE ${table('events')} REORGANIZE PARTITION pmax INTO (PARTITION early VALUES LESS THAN (X'${lowestIdAt(Date.now() + 101 * DAY_MS)}'), PARTITION pmax VALUES LESS THAN (MAXVALUE)); UNLOCK TABLES`,
+    )
+    expect((await read).fresh.map(({ event, problem }) => [event?.id, problem])).toEqual([
+      [published.event.id, null],
+    ])
+    expect((await shown)?.event.id).toBe(published.event.id)
+  })
+
   it('later, when a transaction has the table; nobody waits for that for long', async () => {
     const open = await world.t.begin()
     await world.t.insertIn(open.tx, { events: [world.t.event()] })

@@ -68,12 +68,12 @@ export const untilWaiting = (
     LIST_AGE_MS,
   )
 
-/** Resolves when a statement about these tables waits for a table. */
-export const untilTableWaiting = ({ server, harness }: World): Promise<void> =>
-  until('one waits for a table', async () => {
+/** Resolves when so many statements about these tables wait for a table. */
+export const untilTableWaiting = ({ server, harness }: World, least = 1): Promise<void> =>
+  until(`${least} wait for a table`, async () => {
     const [row] = await rowsOf(
       poolOf(server),
       `SELECT COUNT(*) AS n FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%' AND INFO LIKE '%${harness.prefix}%'`,
     )
-    return Number(row?.n) >= 1
+    return Number(row?.n) >= least
   })

@@ -6,7 +6,7 @@ import { type PostgresHandle, postgresStore, type SqlExecutor } from '../../src/
 import type { PostgresUrlOptions } from '../../src/stores/postgres/options.ts'
 import { TABLE_NAMES } from '../../src/stores/sql/identifiers.ts'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
-import { testContext } from './sqlite-files.ts'
+import { type LogLine, testContext } from './sqlite-files.ts'
 
 export const newSchema = (): string => `ph_${randomBytes(8).toString('hex')}`
 
@@ -52,6 +52,8 @@ export const schemasAt = (url: string): SchemaPool => new SchemaPool((sql) => ru
 
 export interface PostgresHarness extends StoreHarness<PostgresHandle, SqlExecutor> {
   readonly schema: string
+  /** What its stores said. */
+  readonly logged: readonly LogLine[]
 }
 
 export const createHarness = async (
@@ -61,14 +63,16 @@ export const createHarness = async (
 ): Promise<PostgresHarness> => {
   const schema = schemas?.take() ?? newSchema()
   const opened: Store<PostgresHandle, SqlExecutor>[] = []
+  const logged: LogLine[] = []
   const open = async (): Promise<Store<PostgresHandle, SqlExecutor>> => {
     const store = postgresStore({ connectionString: url, schema, poolSize: 8, ...options })
-    await store.open(testContext())
+    await store.open(testContext(logged))
     opened.push(store)
     return store
   }
   return {
     schema,
+    logged,
     store: await open(),
     reopen: open,
     setNextSeq: async (seq) => {

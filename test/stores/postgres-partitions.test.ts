@@ -72,6 +72,9 @@ SELECT pg_advisory_lock(hashtextextended('${schema}', 0))`)
   return { published, made, goOn }
 }
 
+const warnings = (): string[] =>
+  world.harness.logged.flatMap(({ level, message }) => (level === 'warn' ? [message] : []))
+
 const TAILS = ['events_tail', 'finished_tail']
 
 const hands = (): PartitionHands => ({
@@ -229,12 +232,24 @@ describe('partitions are made', () => {
 
   it('by another process a moment ago, which is no failure', async () => {
     const { hand, schema, t } = world
-    const name = dayName('finished', Date.now() + 31 * DAY_MS)
-    await hand.query(`BEGIN; CREATE TABLE ${schema}.${name} (LIKE ${schema}.finished)`)
+    const day = Math.floor(Date.now() / DAY_MS + 31) * DAY_MS
+    await hand.query(
+      `BEGIN; CREATE TABLE ${schema}.${dayName('finished', day)} PARTITION OF ${schema}.finished FOR VALUES FROM ('${lowestIdAt(day)}') TO ('${lowestIdAt(day + DAY_MS)}')`,
+    )
     const made = maintain(t, { lookAheadMs: 31 * DAY_MS, lockTimeoutMs: 60_000 })
     await untilBlocking(world.url, hand)
     await hand.query('COMMIT')
     expect((await made).created).toEqual([dayName('events', Date.now() + 31 * DAY_MS)])
+    expect(warnings()).toEqual([])
+  })
+
+  it('not where a table of the name of one is in the way, which is said', async () => {
+    const { hand, schema, t } = world
+    const name = dayName('finished', Date.now() + 31 * DAY_MS)
+    await hand.query(`CREATE TABLE ${schema}.${name} (LIKE ${schema}.finished)`)
+    const { created } = await maintain(t, { lookAheadMs: 31 * DAY_MS })
+    expect(created).toEqual([dayName('events', Date.now() + 31 * DAY_MS)])
+    expect(warnings()).toEqual(['a partition could not be made; its rows go to the tail'])
   })
 
   it('[44] for the days that begin soon, only when nobody is in the middle of a statement', async () => {

@@ -41,7 +41,9 @@ const create = (atOnce: number) => {
     return !tooLarge.has(id)
   }
   const uncountable = new Set<string>()
+  const store = { isAway: false }
   const suspect = async ({ ids }: { ids: readonly string[] }) => {
+    if (store.isAway) throw new Error('away')
     counted.push(...ids)
     return ids.flatMap((id) => (uncountable.has(id) ? [] : [{ id, suspicions: 1, attempts: 0 }]))
   }
@@ -56,7 +58,7 @@ const create = (atOnce: number) => {
     isCurrent: () => true,
     newToken: () => 'token',
   } as unknown as AdmissionParts)
-  return { admission, counted, queued, alone, tooLarge, uncountable }
+  return { admission, counted, queued, alone, tooLarge, uncountable, store }
 }
 
 const READ: ReadFacts = { readAt: 0, readId: 1, workerId: 'w', stillOurs: () => true, unsure: new Set() }
@@ -101,6 +103,17 @@ describe('suspects after an unclean takeover', () => {
     await admission.admit([late], READ)
     expect(counted).toEqual([there.id])
     expect(queued).toEqual([there.id, late.id])
+  })
+
+  it('are suspects again when they could not be counted because the database was away', async () => {
+    const { admission, counted, store } = create(1)
+    admission.suspectLanes([7])
+    const suspect = row(7)
+    store.isAway = true
+    await expect(admission.admit([suspect], READ)).rejects.toThrow('away')
+    store.isAway = false
+    await admission.admit([suspect, row(7)], READ)
+    expect(counted).toEqual([suspect.id])
   })
 
   it('are counted once, however often they are read before there is room for them', async () => {

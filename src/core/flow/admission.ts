@@ -67,6 +67,11 @@ export const QUARANTINE_AFTER = 3
 /** One more suspicion and it is quarantined. */
 const isGrave = ({ suspicions }: StoredDelivery): boolean => suspicions + 1 >= QUARANTINE_AFTER
 
+const hasLostClaim = ({ status, token }: StoredDelivery): boolean => status === 'pending' && token !== null
+
+const kindOf = ({ status }: StoredDelivery): 'pending' | 'timed' =>
+  status === 'pending' ? 'pending' : 'timed'
+
 const ALONE = 'alone'
 
 export class Admission {
@@ -167,8 +172,8 @@ export class Admission {
   }
 
   #isSuspect(row: StoredDelivery): boolean {
-    if (row.status === 'pending' && row.token !== null) return true
-    const kind = row.status === 'pending' ? 'pending' : 'timed'
+    if (hasLostClaim(row)) return true
+    const kind = kindOf(row)
     if (this.#suspectsLeft[kind] === 0 || !this.#suspectLanes.has(row.lane)) return false
     this.#suspectsLeft[kind] -= 1
     return true
@@ -182,9 +187,20 @@ export class Admission {
     const fresh = rows.filter((row) => !this.#waiting.has(row.id) && this.#isSuspect(row))
     for (const { id } of fresh.filter(isGrave)) this.#waiting.set(id, ALONE)
     const light = fresh.filter((row) => !isGrave(row)).map(({ id }) => id)
-    const counted = await this.#countSuspects(workerId, light)
+    const counted = await this.#countSuspects(workerId, light).catch((error) => {
+      this.#takeBack(fresh)
+      throw error
+    })
     for (const [id, count] of counted) this.#waiting.set(id, count)
     return new Set(light.filter((id) => !counted.has(id)))
+  }
+
+  /** They are as much suspects as before when they are read again. */
+  #takeBack(fresh: readonly StoredDelivery[]): void {
+    for (const row of fresh) {
+      this.#waiting.delete(row.id)
+      if (!hasLostClaim(row) && this.#suspectLanes.has(row.lane)) this.#suspectsLeft[kindOf(row)] += 1
+    }
   }
 
   /** For one that runs alone, immediately before it does. Null: it is not ours to send any more. */

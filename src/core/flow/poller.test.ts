@@ -277,6 +277,18 @@ describe('a late row of a key', () => {
 })
 
 describe('the mark of a sweep', () => {
+  it('goes when a read fails or cannot be dealt with: the next one sweeps for what it leaves behind', async () => {
+    const { poller, pollAfter, requests, seen } = await withMark()
+    await pollAfter(INTERVAL_MS)
+    seen.during = () => {
+      throw new Error('away')
+    }
+    await expect(poller.poll()).rejects.toThrow('away')
+    seen.during = () => undefined
+    await poller.poll()
+    expect(requests.slice(-2)).toMatchObject([{ sweep: false }, { sweep: true, sweepFrom: 0n }])
+  })
+
   it('stays while a transaction is open that may still commit behind it', async () => {
     const { database, pollAfter } = create()
     database.open = true
@@ -291,17 +303,6 @@ describe('the cursor', () => {
     const { pollAfter, requests, answer } = create()
     answer.goBackTo = 10n
     await pollAfter(0)
-    await pollAfter(0)
-    expect(requests.map(({ after }) => after)).toEqual([0n, 9n])
-  })
-
-  it('goes back to the first row of a read that could not be dealt with', async () => {
-    const { poller, pollAfter, requests, seen } = create()
-    seen.during = () => {
-      throw new Error('away')
-    }
-    await expect(poller.poll()).rejects.toThrow('away')
-    seen.during = () => undefined
     await pollAfter(0)
     expect(requests.map(({ after }) => after)).toEqual([0n, 9n])
   })

@@ -153,7 +153,14 @@ export class Poller {
 
   /** One cycle. Returns how long to wait before the next; 0 means that there is more to do. Calls take turns. */
   poll(): Promise<number> {
-    const turn = this.#turn.then(() => this.#poll())
+    const turn = this.#turn
+      .then(() => this.#poll())
+      .catch((error) => {
+        // What it swept, or read and could not deal with, is found by the next one.
+        this.#sweepWanted = true
+        this.#mark.reset()
+        throw error
+      })
     this.#turn = turn.catch(() => undefined)
     return turn
   }
@@ -264,8 +271,6 @@ export class Poller {
         failures = 0
       } catch (error) {
         failures += 1
-        // Whoever wanted it was not given it.
-        this.#sweepWanted = true
         waitMs = Math.min(this.#options.tuning.pollIdleMaxMs, 50 * 2 ** Math.min(failures, 10))
         this.#parts.logger.log('error', 'the poller could not read; tried again shortly', {
           destination: this.#parts.destination,
@@ -310,10 +315,7 @@ export class Poller {
     const last = fresh.at(-1)
     if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
     const ready = [...late, ...fresh].sort(bySeq)
-    const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure }).catch((error) => {
-      this.#goBackTo(ready[0]?.seq ?? this.#cursor + 1n)
-      throw error
-    })
+    const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure })
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
     const nothingWaits = !admitted.blocked && admitted.goBackTo === null && read.stillOurs()

@@ -39,13 +39,17 @@ const DEADLOCK = 1213
 const LOCK_TIMEOUT = 1205
 /** MariaDB from 11.6 on: the row was changed since the transaction's snapshot. */
 const RECORD_CHANGED = 1020
+/** The table was made anew since the transaction's snapshot, such as when a partition was made. */
+const DEFINITION_CHANGED = 1412
 /** Group replication or Galera gave the transaction up while it committed. */
 const LOST_CERTIFICATION = 3101
+
+const CONFLICTS = new Set([DEADLOCK, LOCK_TIMEOUT, RECORD_CHANGED, DEFINITION_CHANGED])
 
 /** Somebody was in the way; nothing happened, and the same statements may succeed at once. */
 export const isConflict = (error: unknown): boolean => {
   const number = errorNumber(error)
-  return number === DEADLOCK || number === LOCK_TIMEOUT || number === RECORD_CHANGED
+  return number !== null && CONFLICTS.has(number)
 }
 
 export const isDuplicate = (error: unknown): boolean => errorNumber(error) === 1062

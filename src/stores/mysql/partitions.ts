@@ -16,6 +16,7 @@ import type { Tables } from '../sql/identifiers.ts'
 import {
   ATTEMPTS_STEP,
   changePatiently,
+  FASTER,
   MAX_MOVED,
   MAX_STEPS,
   PARTITIONED,
@@ -40,7 +41,7 @@ interface Partition extends Period {
 /** Interrupted while it waited, or waited for the whole second; and what a process that was faster leaves behind. */
 const INTERRUPTED = 1317
 const LOCK_TIMEOUT = 1205
-const FASTER = new Set([1507, 1508, 1517])
+const CHANGED_BEFORE = new Set([1507, 1508, 1517])
 
 /** For a session that goes back to the others. */
 const RELEASE = 'UNLOCK TABLES; SET SESSION lock_wait_timeout = DEFAULT, wait_timeout = DEFAULT'
@@ -49,7 +50,7 @@ const setbackOf = (error: unknown): Setback => {
   if (!(error instanceof StoreError)) return null
   if (error.detail.isCrowded === true) return 'crowded'
   const number = Number(error.detail.errno)
-  if (FASTER.has(number)) return 'faster'
+  if (CHANGED_BEFORE.has(number)) return 'faster'
   return number === INTERRUPTED || number === LOCK_TIMEOUT ? 'passing' : null
 }
 
@@ -154,7 +155,7 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
         ? `more than ${MAX_MOVED} rows are in the tail already`
         : await this.#change({ of, change: split, check: async () => null }, lockTimeoutMs)
     if (reason === null) return true
-    warnNotMade(this.#db, this.#nameOf(of, period), reason)
+    if (reason !== FASTER) warnNotMade(this.#db, this.#nameOf(of, period), reason)
     return false
   }
 

@@ -10,6 +10,7 @@ import type { PartitionReport, PartitionRequest } from '../../core/spi/index.ts'
 import {
   ATTEMPTS_STEP,
   changePatiently,
+  FASTER,
   FIRST_LOOK_AHEAD_MS,
   MAX_MOVED,
   MAX_STEPS,
@@ -196,8 +197,18 @@ export class PostgresPartitions {
       setbackOf(MADE),
     )
     if (reason === null) return true
-    warnNotMade(this.#db, nameOf(this.#tables, of, range), reason)
+    const table = nameOf(this.#tables, of, range)
+    const why = reason === FASTER ? await this.#whyNotOurs(table) : reason
+    if (why !== null) warnNotMade(this.#db, table, why)
     return false
+  }
+
+  /** Null: it is one of our partitions, which another process made. Else it is in the way of one. */
+  async #whyNotOurs(table: string): Promise<string | null> {
+    const made = decode(this.#tables, await this.#db.rows(listText(this.#tables)))
+    return made.some((one) => one.table === table)
+      ? null
+      : 'a table of its name is there, and is no partition'
   }
 
   /** Counts anew each time: what was in the way may have been a row of this partition. */

@@ -38,7 +38,7 @@ interface Database {
 /** What an error means for a change: somebody else has made it, or was in the way. Null: anything else. */
 export type Setback = 'faster' | 'passing' | 'crowded' | null
 
-const FASTER = 'another process was faster'
+export const FASTER = 'another process was faster'
 
 const WAITS = Object.freeze({
   passing: 'transactions that use the table did not leave room for it',
@@ -65,12 +65,4 @@ export const changePatiently = async (
 }
 
 export const warnNotMade = ({ context }: Database, partition: string, reason: string): void =>
-  reason === FASTER
-    ? context.logger.log('info', 'a table of the name of this partition is there already', {
-        partition,
-        reason,
-      })
-    : context.logger.log('warn', 'a partition could not be made; its rows go to the tail', {
-        partition,
-        reason,
-      })
+  context.logger.log('warn', 'a partition could not be made; its rows go to the tail', { partition, reason })

@@ -5,6 +5,7 @@
 import { UNROUTED } from '../../../core/model/index.ts'
 import type { ReadRequest, ReadResult, StoredDelivery } from '../../../core/spi/index.ts'
 import type { Tables } from '../../sql/identifiers.ts'
+import { type FindEvents, lookAgain } from '../../sql/look-again.ts'
 import type { MysqlDatabase, Row } from '../database.ts'
 import { literal } from '../script.ts'
 import { decodeEvent, EVENT_FIELDS } from './event-row.ts'
@@ -172,6 +173,16 @@ const untilNextDue = (micros: readonly unknown[]): number | null => {
   return known.length === 0 ? null : Math.max(0, Math.ceil(Math.min(...known) / 1_000))
 }
 
+const findEvents =
+  (db: MysqlDatabase, t: Tables): FindEvents =>
+  async (ids) => {
+    const among = `WHERE id IN (${idList(ids)})`
+    const rows = await db.rows(`SELECT d.id, ${EVENT_FIELDS}
+FROM (SELECT id, event_id FROM ${t.deliveries} ${among} UNION ALL SELECT id, event_id FROM ${t.finished} ${among}) AS d
+  JOIN ${t.events} AS e ON e.id = d.event_id`)
+    return rows.map((row) => [asId(row[0]), decodeEvent(row, 1)])
+  }
+
 export const read = async (db: MysqlDatabase, t: Tables, request: ReadRequest): Promise<ReadResult> => {
   const due = dueBounds(request)
   const texts = [
@@ -185,6 +196,7 @@ export const read = async (db: MysqlDatabase, t: Tables, request: ReadRequest): 
     ({ rows }) => rows,
   )
   const [retries, fresh] = [fitting(dueRows ?? []), fitting(freshRows ?? [])]
+  await lookAgain([...retries.taken, ...fresh.taken], findEvents(db, t))
   const [retry, scheduled, hot, unrouted, activatable] = outlooks?.[0] ?? []
   const swept = sweptRows?.map((row) => ({ id: asId(row[0]), seq: asBigInt(row[1]) })) ?? null
   return {

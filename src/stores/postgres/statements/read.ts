@@ -4,7 +4,7 @@
  */
 import { LANES, plain, UNROUTED } from '../../../core/model/index.ts'
 import type { ReadRequest, ReadResult, StoredDelivery } from '../../../core/spi/index.ts'
-import { MISSING } from '../../sql/event-row.ts'
+import { type FindEvents, lookAgain } from '../../sql/look-again.ts'
 import type { PostgresDatabase, Row } from '../database.ts'
 import type { PostgresTables } from '../tables.ts'
 import { decodeEvent, EVENT_FIELDS, NO_EVENT_FIELDS } from './event-row.ts'
@@ -300,22 +300,10 @@ const BY_DELIVERIES = sqlText(
     )}`,
 )
 
-/**
- * An event whose partition is made moves once. Where the default isolation is not READ COMMITTED, the snapshot of a statement
- * is older than its wait for that, and hides it: whoever misses one is not told that it is gone before a second look.
- */
-const lookAgain = async (
-  db: PostgresDatabase,
-  t: PostgresTables,
-  rows: readonly StoredDelivery[],
-): Promise<void> => {
-  const unseen = new Map(rows.flatMap((row) => (row.problem === MISSING ? [[row.id, row]] : [])))
-  if (unseen.size === 0) return
-  for (const found of await db.rows(BY_DELIVERIES(t), [idList([...unseen.keys()])])) {
-    const decoded = decodeEvent(found, 1)
-    Object.assign(unseen.get(asText(found[0])) ?? {}, decoded, { size: decoded.event?.size ?? 0 })
-  }
-}
+const findEvents =
+  (db: PostgresDatabase, t: PostgresTables): FindEvents =>
+  async (ids) =>
+    (await db.rows(BY_DELIVERIES(t), [idList(ids)])).map((row) => [asText(row[0]), decodeEvent(row, 1)])
 
 const byNumber = (a: Row, b: Row): number => asNumber(a[1]) - asNumber(b[1])
 
@@ -352,8 +340,8 @@ export const read = async (
   const fresh = parts[KIND.fresh]
     .map((row) => new DeliveryOfRow(row, destination, 'pending', nowMs))
     .sort(compareSeqs)
-  await lookAgain(db, t, due)
-  await lookAgain(db, t, fresh)
+  await lookAgain(due, findEvents(db, t))
+  await lookAgain(fresh, findEvents(db, t))
   return {
     due,
     fresh,
@@ -375,6 +363,6 @@ export const readByIds = async (
 ): Promise<readonly StoredDelivery[]> => {
   const answer = await db.rows(BY_IDS(t), [idList(ids), destination])
   const rows = answer.map((row) => new DeliveryOfRow(row, destination, 'pending', asNumber(row[1])))
-  await lookAgain(db, t, rows)
+  await lookAgain(rows, findEvents(db, t))
   return rows
 }
