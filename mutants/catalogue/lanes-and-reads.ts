@@ -177,7 +177,7 @@ export const LANES_AND_READS: readonly Mutant[] = [
   {
     name: 'suspect-not-counted',
     file: ADMISSION,
-    find: "if (row.status === 'pending' && row.token !== null) return true",
+    find: 'if (hasLostClaim(row)) return true',
     replace: '',
     breaks: 'an event that ends its process is buried after its limit',
     hunters: [ADMISSION_TEST, 'test/journeys/poison.test.ts'],
