@@ -13,7 +13,7 @@ const textOf = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
 /** Asks itself in which part it is, or takes the servers from what does. */
 const ASKS =
-  /import \{[^}]*\bisIn\b[^}]*\} from '\.\.\/parts\.ts'|import \{[^}]*\bSERVERS\b[^}]*\} from '\.\/mysql-words\.ts'/
+  /import \{[^}]*\bisIn\b[^}]*\} from '\.\.\/parts\.ts'|import \{[^}]*\bSERVERS\b[^}]*\} from '[^']*\/mysql-words\.ts'/
 
 const clientOf = (path: string): string | undefined => /testClient\('([^']+)'\)/.exec(textOf(path))?.[1]
 

@@ -7,7 +7,7 @@ import type { MysqlUrlOptions } from '../../src/stores/mysql/options.ts'
 import { TABLE_NAMES } from '../../src/stores/sql/identifiers.ts'
 import type { StoreHarness } from '../../src/testing/suites/index.ts'
 import { type ServerName, serverUrl } from './servers.ts'
-import { testContext } from './sqlite-files.ts'
+import { type LogLine, testContext } from './sqlite-files.ts'
 
 export const newPrefix = (): string => `ph_${randomBytes(6).toString('hex')}_`
 
@@ -65,6 +65,8 @@ export class TablePool {
 
 export interface MysqlHarness extends StoreHarness<MysqlHandle, SqlExecutor> {
   readonly prefix: string
+  /** What its stores said. */
+  readonly logged: readonly LogLine[]
 }
 
 export const createHarness = async (
@@ -75,14 +77,16 @@ export const createHarness = async (
   const prefix = tables?.take() ?? newPrefix()
   let numbered = false
   const opened: Store<MysqlHandle, SqlExecutor>[] = []
+  const logged: LogLine[] = []
   const open = async (): Promise<Store<MysqlHandle, SqlExecutor>> => {
     const store = mysqlStore({ connectionString: serverUrl(server), prefix, ...options })
-    await store.open(testContext())
+    await store.open(testContext(logged))
     opened.push(store)
     return store
   }
   return {
     prefix,
+    logged,
     store: await open(),
     reopen: open,
     setNextSeq: async (seq) => {

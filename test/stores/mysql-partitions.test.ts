@@ -126,6 +126,19 @@ describe.each(SERVERS)('%s: partitions are made', (server) => {
     expect((await shown)?.event.id).toBe(published.event.id)
   })
 
+  it('not where a partition that somebody made has their name, which is said', async () => {
+    const { t, hand, table, harness } = world
+    const last = (await partitions('finished')).at(-2) ?? ''
+    const ms = monthAfter(Date.UTC(Number(last.slice(1, 5)), Number(last.slice(5)) - 1, 15))
+    await hand.query(
+      `ALTER TABLE ${table('finished')} REORGANIZE PARTITION pmax INTO (PARTITION ${monthName(ms).toUpperCase()} VALUES LESS THAN (X'${lowestIdAt(ms + DAY_MS)}'), PARTITION pmax VALUES LESS THAN (MAXVALUE))`,
+    )
+    const { created } = await maintain(t, { lookAheadMs: 100 * DAY_MS })
+    expect(created.every((name) => name.includes('events.'))).toBe(true)
+    const warnings = harness.logged.filter(({ level }) => level === 'warn').map(({ message }) => message)
+    expect(warnings).toEqual(['a partition could not be made; its rows go to the tail'])
+  })
+
   it('later, when a transaction has the table; nobody waits for that for long', async () => {
     const open = await world.t.begin()
     await world.t.insertIn(open.tx, { events: [world.t.event()] })

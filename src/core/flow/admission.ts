@@ -197,9 +197,12 @@ export class Admission {
 
   /** They are as much suspects as before when they are read again. */
   #takeBack(fresh: readonly StoredDelivery[]): void {
+    const { mostUnderWay } = this.#parts.tuning
     for (const row of fresh) {
       this.#waiting.delete(row.id)
-      if (!hasLostClaim(row) && this.#suspectLanes.has(row.lane)) this.#suspectsLeft[kindOf(row)] += 1
+      if (hasLostClaim(row) || !this.#suspectLanes.has(row.lane)) continue
+      const kind = kindOf(row)
+      this.#suspectsLeft[kind] = Math.min(this.#suspectsLeft[kind] + 1, mostUnderWay)
     }
   }
 

@@ -307,6 +307,17 @@ describe('the cursor', () => {
     expect(requests.map(({ after }) => after)).toEqual([0n, 9n])
   })
 
+  it('goes back to the first row of a read that could not be dealt with', async () => {
+    const { poller, pollAfter, requests, seen } = create()
+    seen.during = () => {
+      throw new Error('away')
+    }
+    await expect(poller.poll()).rejects.toThrow('away')
+    seen.during = () => undefined
+    await pollAfter(0)
+    expect(requests.map(({ after }) => after)).toEqual([0n, 9n])
+  })
+
   it('begins anew when lanes came', async () => {
     const { poller, pollAfter, requests } = create()
     await pollAfter(0)

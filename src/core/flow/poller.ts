@@ -156,7 +156,7 @@ export class Poller {
     const turn = this.#turn
       .then(() => this.#poll())
       .catch((error) => {
-        // What it swept, or read and could not deal with, is found by the next one.
+        // What it swept and could not deal with is found by the next one.
         this.#sweepWanted = true
         this.#mark.reset()
         throw error
@@ -315,7 +315,11 @@ export class Poller {
     const last = fresh.at(-1)
     if (last !== undefined && last.seq > this.#cursor) this.#cursor = last.seq
     const ready = [...late, ...fresh].sort(bySeq)
-    const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure })
+    const admitted = await admission.admit([...result.due, ...ready], { ...read, unsure }).catch((error) => {
+      // By reads, whose bytes are bounded, and not by their ids.
+      if (ready[0] !== undefined) this.#goBackTo(ready[0].seq)
+      throw error
+    })
     if (admitted.goBackTo !== null) this.#goBackTo(admitted.goBackTo)
     if (admitted.full) return this.#waitForRoom()
     const nothingWaits = !admitted.blocked && admitted.goBackTo === null && read.stillOurs()

@@ -59,12 +59,14 @@ describe('errors of MySQL', () => {
   })
 
   it('[50] tell what became of the transaction', () => {
-    expect([1213, 1205, 1020].map((errno) => isConflict(serverError(errno)))).toEqual([true, true, true])
-    expect([1213, 1205, 1020].map((errno) => endsTransaction(serverError(errno)))).toEqual([
+    expect([1213, 1205, 1020, 1412].filter((errno) => !isConflict(serverError(errno)))).toEqual([])
+    expect([1213, 1205, 1020, 1412].map((errno) => endsTransaction(serverError(errno)))).toEqual([
       true,
       false,
       true,
+      false,
     ])
+    expect(storeErrorOf(serverError(1412), 'MySQL')).toMatchObject({ transient: true })
     expect([1213, 1205, 1290, 1180, 1053].map((errno) => refusesCommit(serverError(errno)))).toEqual([
       true,
       true,

@@ -156,6 +156,7 @@ const TRANSLATIONS: Readonly<Record<number, Translation>> = {
   1364: MISSING,
   1366: DAMAGED_ROW,
   1406: REFUSED_ROW,
+  1412: GAVE_WAY,
   1505: NO_PARTITIONS,
   1665: unavailable('writes its binary log by statement. Set binlog_format to ROW or MIXED.', false),
   1698: WRONG_PASSWORD,

@@ -17,6 +17,7 @@ import {
   ATTEMPTS_STEP,
   changePatiently,
   FASTER,
+  IN_THE_WAY,
   MAX_MOVED,
   MAX_STEPS,
   PARTITIONED,
@@ -143,7 +144,11 @@ export class MysqlPartitions {
 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' AND PARTITION_NAME IS NOT NULL`
   }
 
-  /** False: it was not made this time, and a warning says why. Its rows go to the tail in the meantime. */
+  async #isThere(of: Partitioned, { name }: Period): Promise<boolean> {
+    return decode(of, await this.#db.rows(this.#list(of))).some((partition) => partition.name === name)
+  }
+
+  /** False: it was not made this time, and a warning says why unless another process made it. Its rows go to the tail in the meantime. */
   async #create(of: Partitioned, period: Period, lockTimeoutMs: number): Promise<boolean> {
     const table = this.#tables[of]
     const [[crowded] = []] = await this.#db.rows(
@@ -155,7 +160,8 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '${this.#tables.prefix}${of}' A
         ? `more than ${MAX_MOVED} rows are in the tail already`
         : await this.#change({ of, change: split, check: async () => null }, lockTimeoutMs)
     if (reason === null) return true
-    if (reason !== FASTER) warnNotMade(this.#db, this.#nameOf(of, period), reason)
+    const isThere = reason === FASTER && (await this.#isThere(of, period))
+    if (!isThere) warnNotMade(this.#db, this.#nameOf(of, period), reason === FASTER ? IN_THE_WAY : reason)
     return false
   }
 

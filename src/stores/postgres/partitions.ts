@@ -12,6 +12,7 @@ import {
   changePatiently,
   FASTER,
   FIRST_LOOK_AHEAD_MS,
+  IN_THE_WAY,
   MAX_MOVED,
   MAX_STEPS,
   PARTITIONED,
@@ -189,7 +190,7 @@ export class PostgresPartitions {
     return { created, dropped, kept }
   }
 
-  /** False: it was not made this time, and a warning says why. Its rows go to the tail in the meantime. */
+  /** False: it was not made this time, and a warning says why unless another process made it. Its rows go to the tail in the meantime. */
   async #create(of: Partitioned, range: IdRange, isSoon: boolean, lockTimeoutMs: number): Promise<boolean> {
     const reason = await changePatiently(
       this.#db,
@@ -197,18 +198,15 @@ export class PostgresPartitions {
       setbackOf(MADE),
     )
     if (reason === null) return true
-    const table = nameOf(this.#tables, of, range)
-    const why = reason === FASTER ? await this.#whyNotOurs(table) : reason
-    if (why !== null) warnNotMade(this.#db, table, why)
+    const isThere = reason === FASTER && (await this.#isThere(of, range))
+    if (!isThere)
+      warnNotMade(this.#db, nameOf(this.#tables, of, range), reason === FASTER ? IN_THE_WAY : reason)
     return false
   }
 
-  /** Null: it is one of our partitions, which another process made. Else it is in the way of one. */
-  async #whyNotOurs(table: string): Promise<string | null> {
+  async #isThere(of: Partitioned, { low, high }: IdRange): Promise<boolean> {
     const made = decode(this.#tables, await this.#db.rows(listText(this.#tables)))
-    return made.some((one) => one.table === table)
-      ? null
-      : 'a table of its name is there, and is no partition'
+    return made.some((one) => one.of === of && one.low === low && one.high === high)
   }
 
   /** Counts anew each time: what was in the way may have been a row of this partition. */

@@ -64,5 +64,8 @@ export const changePatiently = async (
   }
 }
 
+/** What `FASTER` says where no process has made it. */
+export const IN_THE_WAY = 'another table or partition has its name'
+
 export const warnNotMade = ({ context }: Database, partition: string, reason: string): void =>
   context.logger.log('warn', 'a partition could not be made; its rows go to the tail', { partition, reason })
