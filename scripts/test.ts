@@ -13,7 +13,7 @@ const HELP = `Usage: npm test [-- --json]
 
 npm test: build, the tests, the examples, 500 simulated histories, the package on newer Nodes. A quarter of an hour.
 npm run test:rest: what the tests leave out, such as one more server, driver or library (test/parts.ts), and the drivers of
-newer Nodes. Half an hour more. Of one file: npx vitest run FILE
+newer Nodes. A quarter of an hour more. Of one file: npx vitest run FILE
 
   --json   the last line on stdout is one JSON object: {suite, passed, failed, steps: [{name, ok, seconds}]}
 
