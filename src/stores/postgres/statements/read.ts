@@ -340,8 +340,7 @@ export const read = async (
   const fresh = parts[KIND.fresh]
     .map((row) => new DeliveryOfRow(row, destination, 'pending', nowMs))
     .sort(compareSeqs)
-  await lookAgain(due, findEvents(db, t))
-  await lookAgain(fresh, findEvents(db, t))
+  await lookAgain([...due, ...fresh], findEvents(db, t))
   return {
     due,
     fresh,
