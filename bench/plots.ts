@@ -36,6 +36,7 @@ export const COLOURS: Readonly<Record<SubjectName | 'none', string>> = {
   graphile: '#d08c2c',
   pgboss: '#7d5ba6',
   handmade: '#6b7a8f',
+  samerows: '#9aa7b8',
   none: '#a9b2bd',
 }
 
@@ -159,12 +160,14 @@ const publishChart = ({ publish }: BenchResult): Chart | null =>
         groups: [
           {
             title: '',
-            bars: (['none', 'handmade', 'posthaste', 'graphile', 'pgboss'] as const).flatMap((name) => {
-              const figure = publish[name]
-              return figure === undefined
-                ? []
-                : [{ label: SUBJECT_LABELS[name], figure, colour: COLOURS[name] }]
-            }),
+            bars: (['none', 'handmade', 'samerows', 'posthaste', 'graphile', 'pgboss'] as const).flatMap(
+              (name) => {
+                const figure = publish[name]
+                return figure === undefined
+                  ? []
+                  : [{ label: SUBJECT_LABELS[name], figure, colour: COLOURS[name] }]
+              },
+            ),
           },
         ],
         format: count,

@@ -33,7 +33,9 @@ const markdownTable = ({ head, rows }: Table): string =>
 const about = (result: BenchResult): string => {
   const { machine, versions, postgres, settings } = result
   const peers = SUBJECT_NAMES.flatMap((name) =>
-    versions[name] === undefined || name === 'handmade' ? [] : [`${SUBJECT_LABELS[name]} ${versions[name]}`],
+    versions[name] === undefined || versions[name] === versions.handmade
+      ? []
+      : [`${SUBJECT_LABELS[name]} ${versions[name]}`],
   )
   const { awayMs } = settings
   const server = Object.entries(postgres).map(([name, value]) => `${name} ${value}`)

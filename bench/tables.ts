@@ -12,6 +12,7 @@ export const SUBJECT_LABELS: Readonly<Record<SubjectName | 'none', string>> = {
   graphile: 'graphile-worker',
   pgboss: 'pg-boss',
   handmade: 'hand-written table',
+  samerows: 'the same rows by hand',
   none: 'no outbox',
 }
 

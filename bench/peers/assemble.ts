@@ -6,7 +6,7 @@ import type { Context, Section, Settings } from './context.ts'
 import { RATES } from './measure.ts'
 import { payloadOf } from './payload.ts'
 import type { BenchResult, ByRate, BySubject, Figure, GrowthFigures } from './result.ts'
-import type { Subject } from './subject.ts'
+import { measuredIn, type Subject } from './subject.ts'
 import { targetsOf } from './targets.ts'
 
 const PACKAGES = {
@@ -14,6 +14,7 @@ const PACKAGES = {
   graphile: 'graphile-worker',
   pgboss: 'pg-boss',
   handmade: 'pg',
+  samerows: 'pg',
 } as const
 
 const versionOf = ({ name }: Subject): string => {
@@ -65,7 +66,7 @@ const sectionsOf = (context: Context, others: Settings['others'], has: (section:
       })),
     }),
     ...(has('latency') && {
-      latency: bySubject(subjects, ({ name }) => ({
+      latency: bySubject(measuredIn('latency', subjects), ({ name }) => ({
         unkeyed: latencyOf(context, 'unkeyed', name),
         keyed: latencyOf(context, 'keyed', name),
       })),
@@ -76,7 +77,9 @@ const sectionsOf = (context: Context, others: Settings['others'], has: (section:
         ...bySubject(subjects, ({ name }) => series.figure(`publish/${name}`)),
       },
     }),
-    ...(has('growth') && { growth: bySubject(subjects, ({ name }) => growthOf(context, name)) }),
+    ...(has('growth') && {
+      growth: bySubject(measuredIn('growth', subjects), ({ name }) => growthOf(context, name)),
+    }),
     ...(has('memory') && {
       memory: {
         backlog: sizes.pending,

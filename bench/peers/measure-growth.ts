@@ -2,7 +2,7 @@
 import { type Context, count } from './context.ts'
 import { drain } from './drain.ts'
 import { inRounds, type Step } from './plan.ts'
-import type { Subject } from './subject.ts'
+import { measuredIn, type Subject } from './subject.ts'
 
 const OVERHEAD_SECONDS = 4
 const SLOW_PER_SECOND = 8_000
@@ -79,10 +79,13 @@ const planPending = ({ database, sizes, series }: Context, subject: Subject): St
   },
 })
 
-export const planGrowth = (context: Context): Step[] => [
-  ...context.subjects.flatMap((subject) => planSubject(context, subject)),
-  ...context.subjects.map((subject) => planPending(context, subject)),
-]
+export const planGrowth = (context: Context): Step[] => {
+  const subjects = measuredIn('growth', context.subjects)
+  return [
+    ...subjects.flatMap((subject) => planSubject(context, subject)),
+    ...subjects.map((subject) => planPending(context, subject)),
+  ]
+}
 
 /**
  * Half of what a busy process of Node 24 occupies is room for young objects that V8 takes because it is there. So

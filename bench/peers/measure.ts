@@ -3,7 +3,7 @@ import { type Context, count } from './context.ts'
 import { drain } from './drain.ts'
 import { inRounds, type Step } from './plan.ts'
 import { startProcess } from './processes.ts'
-import type { Subject } from './subject.ts'
+import { measuredIn, type Subject } from './subject.ts'
 
 export const CONNECTIONS = 16
 export const RATES = [100, 1_000] as const
@@ -34,7 +34,8 @@ export const planDrain = ({ database, sizes, series, subjects }: Context): Step[
   )
 }
 
-export const planLatency = ({ database, sizes, series, subjects }: Context): Step[] => {
+export const planLatency = ({ database, sizes, series, subjects: all }: Context): Step[] => {
+  const subjects = measuredIn('latency', all)
   const step = (subject: Subject, keyed: boolean, perSecond: number, round: number): Step => ({
     name: `latency at ${count(perSecond)} /s, ${keyed ? 'keyed' : 'unkeyed'}, round ${round}, ${subject.label}`,
     seconds: OVERHEAD_SECONDS + sizes.warmUpSeconds + sizes.latencySeconds,

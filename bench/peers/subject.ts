@@ -1,7 +1,8 @@
 /** What is measured, in one shape: each subject with its best documented settings, and all with the same events. */
+import type { Section } from './context.ts'
 import type { Query } from './database.ts'
 
-export const SUBJECT_NAMES = ['posthaste', 'graphile', 'pgboss', 'handmade'] as const
+export const SUBJECT_NAMES = ['posthaste', 'graphile', 'pgboss', 'handmade', 'samerows'] as const
 export type SubjectName = (typeof SUBJECT_NAMES)[number]
 
 export interface OpenOptions {
@@ -37,6 +38,8 @@ export interface Subject {
   readonly label: string
   /** For the reader of the figures. */
   readonly settings: Readonly<Record<string, unknown>>
+  /** Where it is measured; everywhere if it does not say. */
+  readonly sections?: readonly Section[]
   /** Why it cannot keep the order of a key, or null. */
   readonly unordered: string | null
   /** Emptied before each run. */
@@ -51,3 +54,6 @@ export interface Subject {
   /** Statements that add `$1` finished rows, numbered from `$2`; or why there is no history. */
   readonly history: { readonly sql: readonly string[] } | { readonly none: string }
 }
+
+export const measuredIn = (section: Section, subjects: readonly Subject[]): readonly Subject[] =>
+  subjects.filter(({ sections }) => sections === undefined || sections.includes(section))

@@ -6,6 +6,7 @@ const LOAD: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
   graphile: async () => (await import('./graphile.ts')).graphile,
   pgboss: async () => (await import('./pgboss.ts')).pgboss,
   handmade: async () => (await import('./handmade.ts')).handmade,
+  samerows: async () => (await import('./same-rows.ts')).sameRows,
 }
 
 export const isMysql = (url: string): boolean => url.startsWith('mysql:')
