@@ -12,6 +12,8 @@ export interface Sizes {
   readonly events: number
   /** Before latency and publish are measured, so that code is compiled as it is in a process that has run for a while. */
   readonly warmUpSeconds: number
+  /** The same for drains: a first backlog, which does not count. */
+  readonly warmUpEvents: number
   readonly latencySeconds: number
   readonly publishSeconds: number
   /** Backlog of the drains with a history or a pinned horizon: long enough for dead rows to matter. */

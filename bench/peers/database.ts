@@ -13,6 +13,8 @@ export interface BenchDatabase {
   readonly query: Query
   /** The same start for every run: no rows but history, no dead ones, no checkpoint that an earlier run has earned. */
   reset(subject: Subject, keepHistory?: boolean): Promise<void>
+  /** Nothing is left to do of what ran before: neither dead rows nor a checkpoint that is due. */
+  tidy(subject: Subject): Promise<void>
   /**
    * What each of the server's processes that work on it now has had of the processors. Empty where nobody can tell: the
    * server is elsewhere, or not made of processes.
@@ -99,15 +101,19 @@ export const createDatabase = async (serverUrl: string): Promise<BenchDatabase> 
     'SELECT name, current_setting(name) AS setting FROM pg_settings WHERE name = ANY ($1)',
     [SHOWN],
   )
+  const tidy = async ({ tables }: Subject): Promise<void> => {
+    await query(`VACUUM (ANALYZE) ${tables.join(', ')}`)
+    await query('CHECKPOINT')
+  }
   return {
     url,
     server: Object.fromEntries(rows.map((row) => [String(row.name), String(row.setting)])),
     query,
-    async reset({ tables }, keepHistory = false) {
-      if (!keepHistory) await query(`TRUNCATE ${tables.join(', ')}, shop.orders`)
-      await query(`VACUUM (ANALYZE) ${tables.join(', ')}`)
-      await query('CHECKPOINT')
+    async reset(subject, keepHistory = false) {
+      if (!keepHistory) await query(`TRUNCATE ${subject.tables.join(', ')}, shop.orders`)
+      await tidy(subject)
     },
+    tidy,
     processorMs: () => processorMsOf(query, name),
     pinHorizon: () => pinPostgres(url),
     async drop() {
@@ -141,6 +147,7 @@ export const createMysqlDatabase = async (serverUrl: string): Promise<BenchDatab
     async reset({ tables }) {
       for (const table of [...tables, 'orders']) await query(`TRUNCATE TABLE ${table}`)
     },
+    tidy: () => Promise.resolve(),
     processorMs: () => Promise.resolve(new Map()),
     pinHorizon: () => Promise.reject(new Error('this is measured on PostgreSQL alone')),
     async drop() {

@@ -1,6 +1,7 @@
 /**
  * Drain: processes wait for work, a backlog becomes visible with one commit, and the time ends when nothing of it
- * is left unsettled in the database. Starting the processes is not part of it.
+ * is left unsettled in the database. Starting the processes is not part of it, nor is a first, smaller backlog, behind which
+ * their code is compiled as it is in a process that has run for a while.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BenchDatabase } from './database.ts'
@@ -10,6 +11,8 @@ import type { Subject } from './subject.ts'
 export interface DrainOptions {
   readonly events: number
   readonly processes: number
+  /** Drained by the same processes before anything counts; 0 if it is left out. */
+  readonly warmUpEvents?: number
   readonly keepHistory?: boolean
   readonly pinned?: boolean
   /** The rate of the first ones alone is measured too. */
@@ -59,6 +62,19 @@ const until = async (reached: () => boolean | Promise<boolean>, what: string): P
   }
 }
 
+/** Resolves when the backlog is visible; its process ends by itself. */
+const fill = async ({ url }: BenchDatabase, { name }: Subject, events: number): Promise<Process> => {
+  const filler = startProcess({ kind: 'fill', url, subject: name, events })
+  await filler.next('filled')
+  return filler
+}
+
+const settled = ({ query }: BenchDatabase, { unfinished }: Subject): Promise<void> =>
+  until(async () => {
+    const [row] = await query(unfinished)
+    return !row?.unfinished
+  }, 'some were never settled')
+
 export const drain = async (
   database: BenchDatabase,
   subject: Subject,
@@ -66,22 +82,35 @@ export const drain = async (
 ): Promise<Drained> => {
   const { url, query } = database
   await database.reset(subject, options.keepHistory)
-  const unpin = options.pinned ? await database.pinHorizon() : null
+  let unpin: (() => Promise<void>) | null = null
   const processes = Array.from({ length: options.processes }, () =>
     startProcess({ kind: 'handle', url, subject: subject.name }, options.nodeOptions),
   )
   try {
     await Promise.all(processes.map((each) => each.next('ready')))
     await subject.balanced?.(query, options.processes)
-    const { handled, usedMs, rssPeak } = watch(processes)
-    const filler = startProcess({ kind: 'fill', url, subject: subject.name, events: options.events })
-    await filler.next('filled')
+    const watched = watch(processes)
+    const reach = async (wanted: number): Promise<void> => {
+      const reached = until(() => watched.handled() >= wanted, `not all of ${wanted} were handled`)
+      await Promise.race([reached, ...processes.map((each) => each.endedEarly())])
+    }
+    const { warmUpEvents = 0 } = options
+    if (warmUpEvents > 0) {
+      const filler = await fill(database, subject, warmUpEvents)
+      await reach(warmUpEvents)
+      await settled(database, subject)
+      await filler.ended
+      await database.tidy(subject)
+    }
+    unpin = options.pinned ? await database.pinHorizon() : null
+    const [handledBefore, usedBefore] = [watched.handled(), watched.usedMs()]
+    const handled = (): number => watched.handled() - handledBefore
+    const filler = await fill(database, subject, options.events)
     const serverBefore = await database.processorMs()
     const startedAt = performance.now()
     const rate = (count: number): number => (count * 1_000) / (performance.now() - startedAt)
     const handle = async (wanted: number): Promise<number> => {
-      const reached = until(() => handled() >= wanted, `not all of ${wanted} were handled`)
-      await Promise.race([reached, ...processes.map((each) => each.endedEarly())])
+      await reach(handledBefore + wanted)
       return rate(handled())
     }
     const samplePerSecond = await handle(options.sample ?? options.events)
@@ -89,17 +118,14 @@ export const drain = async (
       const micros = (ms: number): number => (ms * 1_000) / handled()
       const server = [...(await database.processorMs())].map(([pid, ms]) => ms - (serverBefore.get(pid) ?? 0))
       const microsPerEvent = {
-        clients: micros(usedMs()),
+        clients: micros(watched.usedMs() - usedBefore),
         server: server.length === 0 ? null : micros(sum(server)),
       }
-      return { rssPeak: rssPeak(), microsPerEvent }
+      return { rssPeak: watched.rssPeak(), microsPerEvent }
     }
     if (options.stopAtSample) return { perSecond: samplePerSecond, samplePerSecond, ...(await used()) }
     await handle(options.events)
-    await until(async () => {
-      const [row] = await query(subject.unfinished)
-      return !row?.unfinished
-    }, 'some were never settled')
+    await settled(database, subject)
     const perSecond = rate(options.events)
     const whole = await used()
     await filler.ended

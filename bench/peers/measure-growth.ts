@@ -20,7 +20,7 @@ const addHistory = async ({ database }: Context, subject: Subject, from: number,
 
 const planSubject = (context: Context, subject: Subject): Step[] => {
   const { database, sizes, series } = context
-  const events = sizes.growthEvents
+  const { growthEvents: events, warmUpEvents } = sizes
   const levels = sizes.growth.filter((rows) => rows > 0)
   const path = (what: string): string => `growth/${subject.name}/${what}`
   const drainStep = (
@@ -29,10 +29,10 @@ const planSubject = (context: Context, subject: Subject): Step[] => {
     options: { keepHistory?: boolean; pinned?: boolean },
   ): Step => ({
     name: `drain ${count(events)} ${name}, ${subject.label}`,
-    seconds: OVERHEAD_SECONDS + (2 * events) / SLOW_PER_SECOND,
+    seconds: OVERHEAD_SECONDS + (2 * (warmUpEvents + events)) / SLOW_PER_SECOND,
     path: path(what),
     async run() {
-      const { perSecond } = await drain(database, subject, { events, processes: 1, ...options })
+      const { perSecond } = await drain(database, subject, { events, warmUpEvents, processes: 1, ...options })
       series.add(this.path, perSecond)
       return `${count(perSecond)} /s`
     },

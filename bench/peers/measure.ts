@@ -15,11 +15,12 @@ const SLOW_PER_SECOND = 8_000
 export const planDrain = ({ database, sizes, series, subjects }: Context): Step[] => {
   const step = (subject: Subject, processes: number, round: number): Step => ({
     name: `drain ${count(sizes.events)}, ${processes} process${processes > 1 ? 'es' : ''}, round ${round}, ${subject.label}`,
-    seconds: OVERHEAD_SECONDS + (2 * sizes.events) / SLOW_PER_SECOND,
+    seconds: OVERHEAD_SECONDS + (2 * (sizes.warmUpEvents + sizes.events)) / SLOW_PER_SECOND,
     path: `drain/${processes}/${subject.name}`,
     async run() {
       const { perSecond, microsPerEvent } = await drain(database, subject, {
         events: sizes.events,
+        warmUpEvents: sizes.warmUpEvents,
         processes,
       })
       const { clients, server } = microsPerEvent
