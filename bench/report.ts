@@ -7,7 +7,6 @@ import type { BrokersResult } from './brokers/result.ts'
 import { aboutBrokers, brokersPlot, brokersTables } from './brokers-report.ts'
 import { machineText } from './machine.ts'
 import type { BenchResult } from './peers/result.ts'
-import { SUBJECT_NAMES } from './peers/subject.ts'
 import { type Plot, plotsOf } from './plots.ts'
 import { SUBJECT_LABELS, type Table, tablesOf } from './tables.ts'
 
@@ -32,10 +31,8 @@ const markdownTable = ({ head, rows }: Table): string =>
 
 const about = (result: BenchResult): string => {
   const { machine, versions, postgres, settings } = result
-  const peers = SUBJECT_NAMES.flatMap((name) =>
-    versions[name] === undefined || versions[name] === versions.handmade
-      ? []
-      : [`${SUBJECT_LABELS[name]} ${versions[name]}`],
+  const libraries = (['posthaste', 'graphile', 'pgboss'] as const).flatMap((name) =>
+    versions[name] === undefined ? [] : [`${SUBJECT_LABELS[name]} ${versions[name]}`],
   )
   const { awayMs } = settings
   const server = Object.entries(postgres).map(([name, value]) => `${name} ${value}`)
@@ -44,7 +41,7 @@ const about = (result: BenchResult): string => {
     '',
     machineText(machine, 'server and clients'),
     `- PostgreSQL: ${server.join(', ')}.`,
-    `- Node ${result.node}; ${peers.join(', ')}.`,
+    `- Node ${result.node}; ${libraries.join(', ')}.`,
     ...(awayMs === undefined || awayMs === 0
       ? []
       : [`- A round trip to the server takes ${awayMs} ms more than on the machine itself.`]),
