@@ -69,11 +69,11 @@ describe.each(SERVERS)('%s: a transaction that has read before a partition was m
     const deliveries = Array.from({ length: destinationCount }, (_, i) =>
       events.map((event) => t.delivery(event, { destination: `d${i}` })),
     ).flat()
-    const open = await t.begin()
-    await look(open.tx)
-    await makeAhead()
-    await t.insertIn(open.tx, { events, deliveries })
-    await open.commit()
+    await t.transactions.run(async (tx) => {
+      await look(tx)
+      await makeAhead()
+      await t.insertIn(tx, { events, deliveries })
+    })
     expect(await countOf('events', 'deliveries')).toEqual([eventCount, eventCount * destinationCount])
   })
 
@@ -85,16 +85,17 @@ describe.each(SERVERS)('%s: a transaction that has read before a partition was m
       events: [event],
       deliveries: Array.from({ length: count }, (_, i) => t.delivery(event, { destination: `d${i}` })),
     }
-    const open = await t.begin()
-    await look(open.tx)
-    await makeLate()
-    await expect(t.insertIn(open.tx, request)).rejects.toMatchObject({
+    const running = t.transactions.run(async (tx) => {
+      await look(tx)
+      await makeLate()
+      await t.insertIn(tx, request)
+    })
+    await expect(running).rejects.toMatchObject({
       code: 'POSTHASTE_STORE_BUSY',
       transient: true,
       detail: { isHalfStored: true },
       message: expect.stringMatching(/Run the whole transaction again\. .*roll the transaction back/),
     })
-    await open.rollback()
     await t.insert(request)
     expect(await countOf('events', 'deliveries')).toEqual([1, count])
   })

@@ -29,11 +29,7 @@ export interface Store<Tx = unknown, E = unknown> {
   open(context: StoreContext): Promise<void>
   close(): Promise<void>
 
-  /**
-   * Stage 1: writes events and deliveries in the caller's transaction, one call. When it fails, nothing of them is left there:
-   * the application may catch the error and commit. Where that cannot be had, `detail` of the error has `isHalfStored`, and
-   * the transaction, or the savepoint, must be rolled back.
-   */
+  /** Stage 1: writes events and deliveries in the caller's transaction, one call. */
   insert(executor: E, request: InsertRequest): Promise<InsertResult>
   /** The same for synchronous drivers, where an await would leave the transaction. */
   insertSync?(executor: E, request: InsertRequest): InsertResult
