@@ -67,6 +67,7 @@ export const SPLIT_FILES = [
   'test/databases/chaos.test.ts',
   'test/databases/killed-workers.test.ts',
   'test/databases/mysql-connections.test.ts',
+  'test/stores/mysql-changed-tables.test.ts',
   'test/stores/mysql-concurrency.test.ts',
   'test/stores/mysql-history.test.ts',
   'test/stores/mysql-journey.test.ts',

@@ -191,6 +191,14 @@ export const LANES_AND_READS: readonly Mutant[] = [
     hunters: [ADMISSION_TEST],
   },
   {
+    name: 'uncounted-suspect-makes-room',
+    file: ADMISSION,
+    find: 'if (!hasLostClaim(row)) this.#unanswered.add(row.id)',
+    replace: 'if (!hasLostClaim(row)) this.#suspectsLeft[kindOf(row)] += 1',
+    breaks: 'suspects are no more than can have been under way, whatever answers are lost',
+    hunters: [ADMISSION_TEST],
+  },
+  {
     name: 'newcomers-suspected',
     file: POLLER,
     find: 'if (sweptAll && !result.more && nothingWaits) admission.allRead(read.readId)',

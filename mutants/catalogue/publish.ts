@@ -78,6 +78,14 @@ export const PUBLISH: readonly Mutant[] = [
     hunters: ['test/publish/savepoint-hooks.test.ts'],
   },
   {
+    name: 'half-an-event-committed',
+    file: COMMIT,
+    find: 'else owner.lost ??= halfStoredError(error)',
+    replace: '',
+    breaks: 'what could not be taken back is not committed',
+    hunters: ['test/publish/commit.test.ts'],
+  },
+  {
     name: 'insert-failed-and-sent',
     file: COMMIT,
     find: 'const hot = this.#doubt ? [] : root.hot',

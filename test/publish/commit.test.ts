@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { StoreError } from '../../src/core/errors.ts'
 import { createWorld } from './fixture.ts'
 
 const event = (type: string) => ({ type, payload: { n: 1 } })
@@ -60,6 +61,56 @@ describe('a transaction', () => {
     })
     expect(intake.offered).toEqual([])
     expect(intake.expected).toBe(1)
+  })
+
+  describe('in which an insert left half of an event behind', () => {
+    const half = new StoreError('POSTHASTE_STORE_BUSY', 'half', { isHalfStored: true })
+    const refused = { code: 'POSTHASTE_COMMIT_ROLLED_BACK', cause: half }
+
+    it('is rolled back, also where its function went on', async () => {
+      const { outbox, database, intake } = createWorld()
+      database.failInsert = half
+      const run = outbox.transaction(async (tx) => {
+        await expect(outbox.publish(tx, event('a'))).rejects.toBe(half)
+        database.failInsert = null
+        await outbox.publish(tx, event('b'))
+      })
+      await expect(run).rejects.toMatchObject(refused)
+      expect([database.rows, intake.offered]).toEqual([[], []])
+      expect(database.log.at(-1)).toBe('rollback')
+    })
+
+    it('is rolled back when it was begun by hand', async () => {
+      const { outbox, database } = createWorld()
+      const tx = await outbox.begin()
+      database.failInsert = half
+      await expect(outbox.publish(tx, event('a'))).rejects.toBe(half)
+      await expect(tx.commit()).rejects.toMatchObject(refused)
+      expect(database.log.at(-1)).toBe('rollback')
+    })
+
+    it('is rolled back when a nested one ended well over it', async () => {
+      const { outbox, database } = createWorld()
+      database.failInsert = half
+      const run = outbox.transaction(() =>
+        outbox.transaction(async (inner) => {
+          await expect(outbox.publish(inner, event('a'))).rejects.toBe(half)
+        }),
+      )
+      await expect(run).rejects.toMatchObject(refused)
+    })
+
+    it('is committed when that was undone with a nested one', async () => {
+      const { outbox, database } = createWorld()
+      await outbox.transaction(async (tx) => {
+        database.failInsert = half
+        const nested = outbox.transaction((inner) => outbox.publish(inner, event('a')))
+        await expect(nested).rejects.toBe(half)
+        database.failInsert = null
+        await outbox.publish(tx, event('b'))
+      })
+      expect(database.rows.map((row) => row.event.type)).toEqual(['b'])
+    })
   })
 
   it('[10] fails when its function ended the transaction itself', async () => {

@@ -35,6 +35,16 @@ describe.each(SERVERS)('%s', (server) => {
     expect(await t.readableIds()).toHaveLength(101)
   })
 
+  it('events of one call that lie around one of somebody else do not wait for its commit', async () => {
+    const { t } = world
+    const [before, between, after] = [t.prepare(), t.prepare(), t.prepare()] as const
+    const open = await t.begin()
+    await t.publishIn(open.tx, between)
+    await insertAll([before, after])
+    await open.commit()
+    expect(await t.readableIds()).toHaveLength(3)
+  })
+
   it('with an idempotency key it is three, also when the event is there already', async () => {
     const { t } = world
     expect(await trips(() => t.publish({ idempotencyKey: 'once' }))).toBe(3)

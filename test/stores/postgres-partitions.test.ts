@@ -250,6 +250,8 @@ describe('partitions are made', () => {
     const { created } = await maintain(t, { lookAheadMs: 31 * DAY_MS })
     expect(created).toEqual([dayName('events', Date.now() + 31 * DAY_MS)])
     expect(warnings()).toEqual(['a partition could not be made; its rows go to the tail'])
+    const said = world.harness.logged.find(({ level }) => level === 'warn')
+    expect(said?.fields).toEqual({ partition: name, reason: 'another table or partition has its name' })
   })
 
   it('[44] for the days that begin soon, only when nobody is in the middle of a statement', async () => {

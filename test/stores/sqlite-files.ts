@@ -19,9 +19,10 @@ export const testFolder = (): TestFolder => {
 export interface LogLine {
   readonly level: LogLevel
   readonly message: string
+  readonly fields: Readonly<Record<string, unknown>> | undefined
 }
 
 export const testContext = (lines: LogLine[] = []): StoreContext => ({
   runtime: createSystemRuntime(),
-  logger: { log: (level, message) => lines.push({ level, message }) },
+  logger: { log: (level, message, fields) => lines.push({ level, message, fields }) },
 })

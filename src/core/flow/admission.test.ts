@@ -41,10 +41,11 @@ const create = (atOnce: number) => {
     return !tooLarge.has(id)
   }
   const uncountable = new Set<string>()
-  const store = { isAway: false }
+  const store = { isAway: false, losesAnswers: false }
   const suspect = async ({ ids }: { ids: readonly string[] }) => {
     if (store.isAway) throw new Error('away')
     counted.push(...ids)
+    if (store.losesAnswers) throw new Error('the answer was lost')
     return ids.flatMap((id) => (uncountable.has(id) ? [] : [{ id, suspicions: 1, attempts: 0 }]))
   }
   const admission = new Admission({
@@ -114,6 +115,33 @@ describe('suspects after an unclean takeover', () => {
     store.isAway = false
     await admission.admit([suspect, row(7)], READ)
     expect(counted).toEqual([suspect.id])
+  })
+
+  it('are no more than that when they were counted and only the answer was lost', async () => {
+    const { admission, counted, queued, store } = create(1)
+    admission.suspectLanes([7])
+    const [suspect, ...innocent] = [row(7), row(7), row(7)] as const
+    store.losesAnswers = true
+    await expect(admission.admit([suspect, ...innocent], READ)).rejects.toThrow('lost')
+    // As the database shows it from now on.
+    const again = { ...suspect, suspicions: 1, token: 'token' }
+    await expect(admission.admit([again, ...innocent], READ)).rejects.toThrow('lost')
+    store.losesAnswers = false
+    await admission.admit([again, ...innocent], READ)
+    expect(new Set(counted)).toEqual(new Set([suspect.id]))
+    expect(queued).toEqual([suspect, ...innocent].map(({ id }) => id))
+  })
+
+  it('keep their place until everything has been read, and no longer', async () => {
+    const { admission, counted, store } = create(1)
+    admission.suspectLanes([7])
+    const suspect = row(7)
+    store.isAway = true
+    await expect(admission.admit([suspect], READ)).rejects.toThrow('away')
+    store.isAway = false
+    admission.allRead(1)
+    await admission.admit([suspect], READ)
+    expect(counted).toEqual([])
   })
 
   it('are counted once, however often they are read before there is room for them', async () => {

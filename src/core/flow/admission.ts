@@ -79,6 +79,8 @@ export class Admission {
   /** Rows of these lanes that are still to be counted as suspects, after an unclean takeover. */
   readonly #suspectLanes = new Set<number>()
   readonly #suspectsLeft = { pending: 0, timed: 0 }
+  /** Of those that could not be counted: they have spent their place among the suspects, and keep it. */
+  readonly #unanswered = new Set<string>()
   /** Suspects that wait for being queued, with what was counted; those that will run alone are not counted yet. */
   readonly #waiting = new Map<string, SuspectedDelivery | typeof ALONE>()
   #workerId = ''
@@ -123,6 +125,7 @@ export class Admission {
   allRead(readId: number): void {
     this.#allReadBy = readId
     this.#waiting.clear()
+    this.#unanswered.clear()
     this.#suspectLanes.clear()
     this.#suspectsLeft.pending = 0
     this.#suspectsLeft.timed = 0
@@ -173,6 +176,7 @@ export class Admission {
 
   #isSuspect(row: StoredDelivery): boolean {
     if (hasLostClaim(row)) return true
+    if (this.#unanswered.has(row.id)) return true
     const kind = kindOf(row)
     if (this.#suspectsLeft[kind] === 0 || !this.#suspectLanes.has(row.lane)) return false
     this.#suspectsLeft[kind] -= 1
@@ -182,7 +186,10 @@ export class Admission {
   /** Counts those that were not counted yet. Returns the ids that turned out not to be ours to send any more. */
   async #suspectAmong(workerId: string, rows: readonly StoredDelivery[]): Promise<ReadonlySet<string>> {
     // Under another worker id these are other takeovers.
-    if (workerId !== this.#workerId) this.#waiting.clear()
+    if (workerId !== this.#workerId) {
+      this.#waiting.clear()
+      this.#unanswered.clear()
+    }
     this.#workerId = workerId
     const fresh = rows.filter((row) => !this.#waiting.has(row.id) && this.#isSuspect(row))
     for (const { id } of fresh.filter(isGrave)) this.#waiting.set(id, ALONE)
@@ -191,18 +198,19 @@ export class Admission {
       this.#takeBack(fresh)
       throw error
     })
+    for (const { id } of fresh) this.#unanswered.delete(id)
     for (const [id, count] of counted) this.#waiting.set(id, count)
     return new Set(light.filter((id) => !counted.has(id)))
   }
 
-  /** They are as much suspects as before when they are read again. */
+  /**
+   * They are as much suspects as before when they are read again, and nobody else is in their place: the database may have
+   * counted them, and lost only its answer.
+   */
   #takeBack(fresh: readonly StoredDelivery[]): void {
-    const { mostUnderWay } = this.#parts.tuning
     for (const row of fresh) {
       this.#waiting.delete(row.id)
-      if (hasLostClaim(row) || !this.#suspectLanes.has(row.lane)) continue
-      const kind = kindOf(row)
-      this.#suspectsLeft[kind] = Math.min(this.#suspectsLeft[kind] + 1, mostUnderWay)
+      if (!hasLostClaim(row)) this.#unanswered.add(row.id)
     }
   }
 

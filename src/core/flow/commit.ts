@@ -13,9 +13,9 @@
  * that decides over it, whichever handle or function it came from. That is why frames are a stack per scope, and why
  * nothing is sent while a savepoint begins or ends.
  */
-import { ERROR_CODES, TransactionError } from '../errors.ts'
+import { ERROR_CODES, type OutboxError, TransactionError } from '../errors.ts'
 import type { Cancel, Logger, Metrics, Runtime } from '../spi/index.ts'
-import { type Callback, Frame, type PendingWork } from './frame.ts'
+import { type Callback, Frame, halfStoredError, type PendingWork, tornError } from './frame.ts'
 import type { HotIntake } from './hot-intake.ts'
 import type { Budget, Published } from './publish.ts'
 import { allDone, SavepointGate } from './savepoint-gate.ts'
@@ -74,7 +74,8 @@ export class CommitScope {
   }
 
   requireKept(): void {
-    if (this.#lost !== null) throw this.#lost
+    const lost = this.#lost ?? this.root.lost
+    if (lost !== null) throw lost
   }
 
   /** The frame that an insert sent at this moment belongs to. */
@@ -149,13 +150,22 @@ export class CommitScope {
       this.#keep(frame, published, isDoubtful)
       return published
     } catch (error) {
-      // Some databases roll the whole transaction back when one statement fails (a MySQL deadlock does). From
-      // here on only the database knows what is written; the poller will see.
-      this.#doubt = true
+      this.#failed(frame, error, isDoubtful)
       throw error
     } finally {
       this.#inserts.delete(sent)
     }
+  }
+
+  /**
+   * Some databases roll the whole transaction back when one statement fails (a MySQL deadlock does). From here on only the
+   * database knows what is written; the poller will see. But of an event without its deliveries nobody would ever hear.
+   */
+  #failed({ owner }: Frame, error: unknown, isDoubtful: boolean): void {
+    this.#doubt = true
+    if ((error as Partial<OutboxError> | null)?.detail?.isHalfStored !== true) return
+    if (owner === null || isDoubtful) this.lose(halfStoredError(error))
+    else owner.lost ??= halfStoredError(error)
   }
 
   /** Sends something else of ours that no savepoint may come into the middle of. */
@@ -189,7 +199,7 @@ export class CommitScope {
       this.#keep(this.innermost, published, this.turning !== null)
       return published
     } catch (error) {
-      this.#doubt = true
+      this.#failed(this.innermost, error, this.turning !== null)
       throw error
     }
   }
@@ -383,11 +393,4 @@ export const besideError = (): TransactionError =>
   new TransactionError(
     ERROR_CODES.conflict,
     'another nested transaction is open: run nested ones one after another, or one inside the other',
-  )
-
-const tornError = (): TransactionError =>
-  new TransactionError(
-    ERROR_CODES.conflict,
-    'a hook of the library published while a nested transaction began, and did not wait for that. The nested one was ' +
-      'undone, maybe with half of the event, so the transaction cannot be committed. Await the publish in the hook.',
   )

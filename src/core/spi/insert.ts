@@ -35,6 +35,11 @@ export interface InsertRequest {
   readonly mark?: string
 }
 
+/**
+ * Of an insert that was written. One that fails leaves nothing in the transaction, because the application may catch the error
+ * and commit; where that cannot be had, `detail` of the error has `isHalfStored`, and the transaction or the savepoint must be
+ * rolled back.
+ */
 export interface InsertResult {
   /**
    * Own event id → id of the first event with the same type and idempotency key. Such an event was not

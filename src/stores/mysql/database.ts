@@ -57,10 +57,14 @@ const END = [statement('COMMIT'), statement('SET SESSION wait_timeout = DEFAULT'
  */
 const SUSPENDED_SECONDS = 10
 
-/** Only repeatable reads have one snapshot for several statements; without locks nothing else differs. */
+/**
+ * Only repeatable reads have one snapshot for several statements; without locks nothing else differs. It is that of the first
+ * statement, and begins when that has waited for its tables: rows that were moved meanwhile, as into a partition that was
+ * made, are where it looks. So the first statement reads all that may be moved, which are events and finished deliveries.
+ */
 const SNAPSHOT = [
   statement('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'),
-  statement('START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY'),
+  statement('START TRANSACTION READ ONLY'),
 ]
 const SNAPSHOT_END = [statement('COMMIT')]
 
@@ -129,7 +133,7 @@ export class MysqlDatabase {
     return this.#packet(BEGIN, statements, END)
   }
 
-  /** Reads of one snapshot, in one round trip. */
+  /** Reads of one snapshot, in one round trip: that of the first, which reads whatever may be moved. */
   snapshot(statements: readonly SqlStatement[]): Promise<readonly Answer[]> {
     return this.#packet(SNAPSHOT, statements, SNAPSHOT_END)
   }

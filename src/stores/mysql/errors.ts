@@ -4,6 +4,7 @@
  */
 import { ERROR_CODES, OutboxError, StoreError } from '../../core/errors.ts'
 import {
+  busy,
   CANCELLED,
   DEADLOCKED,
   GAVE_WAY,
@@ -41,10 +42,18 @@ const LOCK_TIMEOUT = 1205
 const RECORD_CHANGED = 1020
 /** The table was made anew since the transaction's snapshot, such as when a partition was made. */
 const DEFINITION_CHANGED = 1412
+/** The same from a storage engine, which MariaDB hands on as it is where rows of one table are inserted into another. */
+const DEFINITION_CHANGED_BELOW = 159
 /** Group replication or Galera gave the transaction up while it committed. */
 const LOST_CERTIFICATION = 3101
 
-const CONFLICTS = new Set([DEADLOCK, LOCK_TIMEOUT, RECORD_CHANGED, DEFINITION_CHANGED])
+const CONFLICTS = new Set([
+  DEADLOCK,
+  LOCK_TIMEOUT,
+  RECORD_CHANGED,
+  DEFINITION_CHANGED,
+  DEFINITION_CHANGED_BELOW,
+])
 
 /** Somebody was in the way; nothing happened, and the same statements may succeed at once. */
 export const isConflict = (error: unknown): boolean => {
@@ -106,6 +115,11 @@ const DAMAGED_ROW: Translation = {
   text: 'refused a row whose content is not what was sent. Check that the connection uses the character set utf8mb4.',
 }
 
+/** The transaction is still there, but it will never see what it needs of this table: only a new one does. */
+const TABLE_CHANGED = busy(
+  'has changed a table, such as by making a partition, since this transaction first read. Run the whole transaction again.',
+)
+
 const WRONG_PASSWORD = unavailable('refused the user name or password. Check the connection settings.', false)
 
 const FORBIDDEN: Translation = {
@@ -118,6 +132,7 @@ const FORBIDDEN: Translation = {
 const FULL = unavailable('has no room left: memory or disk.', true)
 
 const TRANSLATIONS: Readonly<Record<number, Translation>> = {
+  159: TABLE_CHANGED,
   1020: GAVE_WAY,
   1021: FULL,
   1037: FULL,
@@ -156,7 +171,7 @@ const TRANSLATIONS: Readonly<Record<number, Translation>> = {
   1364: MISSING,
   1366: DAMAGED_ROW,
   1406: REFUSED_ROW,
-  1412: GAVE_WAY,
+  1412: TABLE_CHANGED,
   1505: NO_PARTITIONS,
   1665: unavailable('writes its binary log by statement. Set binlog_format to ROW or MIXED.', false),
   1698: WRONG_PASSWORD,

@@ -21,7 +21,7 @@ import type {
 import type { Tables } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor } from '../sql/sql-executor.ts'
-import { undoneMeanwhile } from '../sql/transaction-scope.ts'
+import { halfStored, undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { MysqlDatabase } from './database.ts'
 import { endsTransaction } from './errors.ts'
 import type { ResolvedMysqlOptions } from './options.ts'
@@ -128,7 +128,7 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     const id = randomUUID()
     const step = markStep(this.#tables, id)
     await this.#runSteps(executor, [step])
-    return { id, drop: () => this.#undo(executor, [step]) }
+    return { id, drop: async () => void (await this.#undo(executor, [step])) }
   }
 
   async #insert(executor: SqlExecutor, request: InsertRequest): Promise<InsertResult> {
@@ -164,7 +164,7 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
           // Where a statement had failed before, it is told why.
           await executor.ask?.()
         } else if (!endsTransaction((error as { cause?: unknown }).cause)) {
-          await this.#undo(executor, done)
+          if (!(await this.#undo(executor, done))) throw halfStored(error)
         }
         throw error
       }
@@ -192,13 +192,20 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     await this.#database.script(removals).catch(() => undefined)
   }
 
-  /** An undo that fails hides nothing: the first error is the one to report. */
-  async #undo(executor: SqlExecutor, steps: readonly InsertStep[]): Promise<void> {
+  /**
+   * An undo that fails hides nothing: the first error is the one to report. But then some of it is still there, as where
+   * the table was changed since the transaction first read, and whatever reads it is refused.
+   */
+  async #undo(executor: SqlExecutor, steps: readonly InsertStep[]): Promise<boolean> {
+    let isUndone = true
     for (const { undo } of [...steps].reverse()) {
       try {
         await executor.run(undo.sql, undo.params)
-      } catch {}
+      } catch {
+        isUndone = false
+      }
     }
+    return isUndone
   }
 }
 

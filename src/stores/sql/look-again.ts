@@ -1,6 +1,8 @@
 /**
- * An event whose partition is made is moved, once. Where the snapshot of a read is older than its wait for that, the read
- * misses the event, which is not missing: none is taken for gone before a second look, by a statement of its own.
+ * An event whose partition is made is moved; on MySQL and MariaDB so is whatever stays in the tail, each time. Where the
+ * snapshot of a read is older than its wait for that, the read misses the event, which is not missing: none is taken for gone
+ * before a second look. That is one statement at READ COMMITTED, whose snapshot begins after its own wait; one of a
+ * transaction could be too old again.
  */
 import type { StoredDelivery } from '../../core/spi/index.ts'
 import { type DecodedEvent, MISSING } from './event-row.ts'

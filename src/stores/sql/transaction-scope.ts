@@ -2,7 +2,7 @@
  * What a transaction of ours is, and what its user hears, whichever the database: the states of transactions and
  * savepoints, and the errors of using them in a way that cannot end well.
  */
-import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
+import { ERROR_CODES, OutboxError, StoreError, TransactionError } from '../../core/errors.ts'
 import type { OpenTransaction } from '../../core/spi/index.ts'
 
 /** One transaction or savepoint. Only the innermost one may be used. */
@@ -94,6 +94,21 @@ export const storedAlone = (cause: unknown): TransactionError =>
     'The database has ended this transaction already, because of an earlier error in it or of a COMMIT or ROLLBACK that was sent by hand. So the event was stored without it, and could not be removed again (see the cause): it may be delivered. Let that error out of the function.',
     { cause },
   )
+
+const HALF_STORED =
+  'What was written of the event before could not be removed again: committed, it would be an event that nobody hears. Let this error out of the function, or roll the transaction back yourself, and run all of it again.'
+
+/** A publish that failed and could not be taken back; as it was where there is no transaction that could be committed. */
+export const halfStored = (error: unknown): unknown => {
+  if (error instanceof TransactionError && error.code !== ERROR_CODES.conflict) return error
+  if (!(error instanceof OutboxError))
+    return new StoreError(ERROR_CODES.storeUnavailable, `A publish failed (see the cause). ${HALF_STORED}`, {
+      cause: error,
+      isHalfStored: true,
+    })
+  const { code, message, detail, cause } = error
+  return new StoreError(code, `${message} ${HALF_STORED}`, { ...detail, cause, isHalfStored: true })
+}
 
 /** Found before a savepoint, or inside of one that has begun a transaction of its own. */
 export const outerEnded = (hadFailures: boolean): TransactionError =>

@@ -85,7 +85,17 @@ const deliveryRow = (
   event?.idempotencyKey ?? null,
 ]
 
-/** The text is the same however many there are, so that it can be prepared. */
+/** The lowest and the highest of their events, as digits. */
+const eventRange = (deliveries: readonly NewDelivery[]): readonly [string, string] => {
+  const ids = deliveries.map(({ eventId }) => uuidToHex(eventId)).sort()
+  return [ids[0] ?? '', ids.at(-1) ?? '']
+}
+
+/**
+ * The text is the same however many there are, so that it can be prepared. The range of the events finds no row: they are
+ * found by their ids. It names their partitions, because MariaDB opens all that are not ruled out, and refuses one that
+ * was made since the transaction first read.
+ */
 const manyDeliveries = (
   t: Tables,
   deliveries: readonly NewDelivery[],
@@ -98,14 +108,16 @@ const manyDeliveries = (
   const ours =
     claim === null
       ? ''
-      : `\nWHERE j.idempotency_key IS NULL OR EXISTS (SELECT 1 FROM ${t.dedup} AS k WHERE k.type = j.type AND k.idempotency_key = j.idempotency_key AND k.claim = UNHEX(?))`
+      : ` AND (j.idempotency_key IS NULL OR EXISTS (SELECT 1 FROM ${t.dedup} AS k WHERE k.type = j.type AND k.idempotency_key = j.idempotency_key AND k.claim = UNHEX(?)))`
   return one(
     `INSERT INTO ${t.deliveries} (${DELIVERY_COLUMNS})
 SELECT UNHEX(j.id), e.id, e.seq, j.destination, 1, j.lane, j.key, j.size, ${NOW}, IF(${due} > ${NOW}, 5, 0),
   CASE WHEN ${due} > ${NOW} THEN ${due} WHEN j.token IS NULL THEN ${NOW} ELSE ${later(NOW, Math.trunc(leaseMs))} END, IF(${due} > ${NOW}, NULL, j.token)
-FROM JSON_TABLE(?, '$[*]' COLUMNS (${columns})) AS j STRAIGHT_JOIN ${t.events} AS e ON e.id = UNHEX(j.event_id)${ours}`,
+FROM JSON_TABLE(?, '$[*]' COLUMNS (${columns})) AS j STRAIGHT_JOIN ${t.events} AS e ON e.id = UNHEX(j.event_id)
+WHERE e.id BETWEEN UNHEX(?) AND UNHEX(?)${ours}`,
     [
       JSON.stringify(deliveries.map((delivery) => deliveryRow(delivery, eventOf.get(delivery.eventId)))),
+      ...eventRange(deliveries),
       ...(claim === null ? [] : [claim]),
     ],
   )

@@ -47,24 +47,21 @@ export const eventOfDelivery = async (
 
 export const event = async (db: MysqlDatabase, t: Tables, eventId: string): Promise<EventDetail | null> => {
   const id = uuidToBytes(eventId)
-  const look = () =>
-    db.snapshot([
-      one(`SELECT ${EVENT_FIELDS} FROM ${t.events} AS e WHERE e.id = ?`, [id]),
-      one(
-        `(${viewSelect(t, 'deliveries')} WHERE d.event_id = ?)\nUNION ALL (${viewSelect(t, 'finished')} WHERE d.event_id = ?) ORDER BY 4, 5`,
-        [id, id],
-      ),
-      one(
-        `SELECT a.delivery_id, a.attempt, a.at, a.worker, a.duration_ms, a.code, a.message, a.stack
+  const answers = await db.snapshot([
+    // First, because it reads all that may be moved.
+    one(
+      `(${viewSelect(t, 'deliveries')} WHERE d.event_id = ?)\nUNION ALL (${viewSelect(t, 'finished')} WHERE d.event_id = ?) ORDER BY 4, 5`,
+      [id, id],
+    ),
+    one(`SELECT ${EVENT_FIELDS} FROM ${t.events} AS e WHERE e.id = ?`, [id]),
+    one(
+      `SELECT a.delivery_id, a.attempt, a.at, a.worker, a.duration_ms, a.code, a.message, a.stack
 FROM (SELECT id FROM ${t.deliveries} WHERE event_id = ? UNION ALL SELECT id FROM ${t.finished} WHERE event_id = ?) AS d
 STRAIGHT_JOIN ${t.attempts} AS a ON a.delivery_id = d.id ORDER BY a.delivery_id, a.attempt`,
-        [id, id],
-      ),
-    ])
-  let answers = await look()
-  // Its partition may just have been made: the snapshot of who waited for that is older. A second one is not.
-  if (answers[0]?.rows.length === 0) answers = await look()
-  const [[row] = [], deliveries = [], attempts = []] = answers.map(({ rows }) => rows)
+      [id, id],
+    ),
+  ])
+  const [deliveries = [], [row] = [], attempts = []] = answers.map(({ rows }) => rows)
   if (row === undefined) return null
   return {
     event: readable(row),

@@ -24,7 +24,10 @@ interface Walk {
 const PRIMARY = ' FORCE INDEX (PRIMARY)'
 const BY_STATUS = ' FORCE INDEX (by_status)'
 
-/** One walk per table, or one per state where those are a small part of it. */
+/**
+ * One walk per table, or one per state where those are a small part of it. Finished ones first: with the events beside them
+ * that is all that may be moved (see `MysqlDatabase.snapshot`).
+ */
 const walksOf = (wanted: ReadonlySet<DeliveryStatus>): readonly Walk[] => {
   const unfinished = UNFINISHED.filter((status) => wanted.has(status))
   const finished = FINISHED.filter((status) => wanted.has(status))
@@ -32,13 +35,13 @@ const walksOf = (wanted: ReadonlySet<DeliveryStatus>): readonly Walk[] => {
   const either = (statuses: readonly DeliveryStatus[]): string =>
     `d.status IN (${statuses.map((status) => DELIVERY_STATUS[status]).join(', ')})`
   const walks: Walk[] = []
+  if (finished.includes('done')) walks.push({ table: 'finished', hint: PRIMARY, where: either(finished) })
+  else if (finished.length > 0) walks.push({ table: 'finished', hint: BY_STATUS, where: single('discarded') })
   if (unfinished.length === UNFINISHED.length)
     walks.push({ table: 'deliveries', hint: PRIMARY, where: either(unfinished) })
   else
     for (const status of unfinished)
       walks.push({ table: 'deliveries', hint: BY_STATUS, where: single(status) })
-  if (finished.includes('done')) walks.push({ table: 'finished', hint: PRIMARY, where: either(finished) })
-  else if (finished.length > 0) walks.push({ table: 'finished', hint: BY_STATUS, where: single('discarded') })
   return walks
 }
 

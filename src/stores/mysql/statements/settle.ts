@@ -275,8 +275,9 @@ const findLost = async (
 ): Promise<readonly string[]> => {
   const list = idList(idsOf(settlements))
   const found = await db.snapshot([
-    one(`SELECT id, status, settled_by FROM ${t.deliveries} WHERE id IN (${list}) AND token IS NULL`),
+    // First, because it may be moved.
     one(`SELECT id, status, settled_by FROM ${t.finished} WHERE id IN (${list})`),
+    one(`SELECT id, status, settled_by FROM ${t.deliveries} WHERE id IN (${list}) AND token IS NULL`),
   ])
   const rows = new Map(
     found
