@@ -4,6 +4,7 @@
  */
 import Database from 'libsql'
 import { expect, it, onTestFinished } from 'vitest'
+import { createOutbox } from '../../src/index.ts'
 import { sqliteStore } from '../../src/stores/sqlite/index.ts'
 import { testContext } from './sqlite-files.ts'
 import { event, insertRequest, publish, read } from './sqlite-words.ts'
@@ -127,4 +128,24 @@ it('an iterator of a transaction that is over says so instead of going on', asyn
     expect(() => left?.next()).toThrow(expect.objectContaining({ code: 'POSTHASTE_TRANSACTION_ENDED' }))
   })
   expect(() => kept?.next()).toThrow(expect.objectContaining({ code: 'POSTHASTE_TRANSACTION_ENDED' }))
+})
+
+it('an event without its deliveries that cannot be removed again is not committed', async () => {
+  const { database, store } = await open()
+  await using outbox = createOutbox({ store, destinations: { alpha: { events: ['*'] } } })
+  database.exec(`CREATE TABLE shop (id INTEGER);
+    CREATE TRIGGER refused BEFORE INSERT ON outbox_deliveries BEGIN SELECT RAISE(ABORT, 'refused'); END;
+    CREATE TRIGGER kept BEFORE DELETE ON outbox_events BEGIN SELECT RAISE(ABORT, 'kept'); END`)
+  const running = outbox.transaction(async (tx) => {
+    tx.exec('INSERT INTO shop VALUES (1)')
+    await expect(outbox.publish(tx, { type: 'order.placed', payload: {} })).rejects.toMatchObject({
+      detail: { isHalfStored: true },
+      message: expect.stringMatching(/refused.*could not be removed/s),
+    })
+  })
+  await expect(running).rejects.toMatchObject(ROLLED_BACK)
+  const counts = database.prepare(
+    'SELECT (SELECT COUNT(*) FROM shop) AS shop, (SELECT COUNT(*) FROM outbox_events) AS events',
+  )
+  expect(counts.get()).toMatchObject({ shop: 0, events: 0 })
 })

@@ -41,10 +41,14 @@ const create = (atOnce: number) => {
     return !tooLarge.has(id)
   }
   const uncountable = new Set<string>()
+  let made = 0
   const store = { isAway: false, losesAnswers: false }
-  const suspect = async ({ ids }: { ids: readonly string[] }) => {
+  const tokens = new Map<string, string>()
+  const suspect = async ({ ids, token }: { ids: readonly string[]; token: string }) => {
     if (store.isAway) throw new Error('away')
-    counted.push(...ids)
+    // As a store does: under the same token a row is counted once.
+    counted.push(...ids.filter((id) => tokens.get(id) !== token))
+    for (const id of ids) tokens.set(id, token)
     if (store.losesAnswers) throw new Error('the answer was lost')
     return ids.flatMap((id) => (uncountable.has(id) ? [] : [{ id, suspicions: 1, attempts: 0 }]))
   }
@@ -57,9 +61,9 @@ const create = (atOnce: number) => {
     dispatcher: { queues: { has: () => false }, enqueueCold, settleUnsent: () => undefined },
     owns: () => true,
     isCurrent: () => true,
-    newToken: () => 'token',
+    newToken: () => `token ${(made += 1)}`,
   } as unknown as AdmissionParts)
-  return { admission, counted, queued, alone, tooLarge, uncountable, store }
+  return { admission, counted, queued, alone, tooLarge, uncountable, store, tokens }
 }
 
 const READ: ReadFacts = { readAt: 0, readId: 1, workerId: 'w', stillOurs: () => true, unsure: new Set() }
@@ -117,19 +121,32 @@ describe('suspects after an unclean takeover', () => {
     expect(counted).toEqual([suspect.id])
   })
 
-  it('are no more than that when they were counted and only the answer was lost', async () => {
-    const { admission, counted, queued, store } = create(1)
+  it('are no more than that, and counted once, when only the answers were lost', async () => {
+    const { admission, counted, queued, alone, store, tokens } = create(1)
     admission.suspectLanes([7])
-    const [suspect, ...innocent] = [row(7), row(7), row(7)] as const
+    const [suspect, ...innocent] = [{ ...row(7), suspicions: 1 }, row(7), row(7)] as const
+    // As the database shows it from the second read on.
+    const asStored = () => ({ ...suspect, suspicions: 2, token: tokens.get(suspect.id) ?? null })
     store.losesAnswers = true
     await expect(admission.admit([suspect, ...innocent], READ)).rejects.toThrow('lost')
-    // As the database shows it from now on.
-    const again = { ...suspect, suspicions: 1, token: 'token' }
-    await expect(admission.admit([again, ...innocent], READ)).rejects.toThrow('lost')
+    await expect(admission.admit([asStored(), ...innocent], READ)).rejects.toThrow('lost')
     store.losesAnswers = false
-    await admission.admit([again, ...innocent], READ)
-    expect(new Set(counted)).toEqual(new Set([suspect.id]))
+    await admission.admit([asStored(), ...innocent], READ)
+    expect(counted).toEqual([suspect.id])
     expect(queued).toEqual([suspect, ...innocent].map(({ id }) => id))
+    expect(alone).toEqual([])
+  })
+
+  it('run alone once they are, if one more process ended meanwhile', async () => {
+    const { admission, counted, alone, store } = create(1)
+    admission.suspectLanes([7])
+    const suspect = { ...row(7), suspicions: 1 }
+    store.losesAnswers = true
+    await expect(admission.admit([suspect], READ)).rejects.toThrow('lost')
+    store.losesAnswers = false
+    await admission.admit([{ ...suspect, suspicions: 2, token: "another's" }], READ)
+    expect(alone).toEqual([suspect.id])
+    expect(counted).toEqual([suspect.id])
   })
 
   it('keep their place until everything has been read, and no longer', async () => {

@@ -79,8 +79,11 @@ export class Admission {
   /** Rows of these lanes that are still to be counted as suspects, after an unclean takeover. */
   readonly #suspectLanes = new Set<number>()
   readonly #suspectsLeft = { pending: 0, timed: 0 }
-  /** Of those that could not be counted: they have spent their place among the suspects, and keep it. */
-  readonly #unanswered = new Set<string>()
+  /**
+   * Of those whose counting was not answered: they keep their place among the suspects, and the token under which they may
+   * have been counted. With that they are counted once.
+   */
+  readonly #unanswered = new Map<string, string>()
   /** Suspects that wait for being queued, with what was counted; those that will run alone are not counted yet. */
   readonly #waiting = new Map<string, SuspectedDelivery | typeof ALONE>()
   #workerId = ''
@@ -192,10 +195,18 @@ export class Admission {
     }
     this.#workerId = workerId
     const fresh = rows.filter((row) => !this.#waiting.has(row.id) && this.#isSuspect(row))
-    for (const { id } of fresh.filter(isGrave)) this.#waiting.set(id, ALONE)
-    const light = fresh.filter((row) => !isGrave(row)).map(({ id }) => id)
-    const counted = await this.#countSuspects(workerId, light).catch((error) => {
-      this.#takeBack(fresh)
+    if (fresh.length === 0) return new Set()
+    const isCounted = ({ id, token }: StoredDelivery): boolean =>
+      token !== null && token === this.#unanswered.get(id)
+    const light: string[] = []
+    for (const row of fresh) {
+      if (isGrave(row) && !isCounted(row)) this.#waiting.set(row.id, ALONE)
+      else light.push(row.id)
+    }
+    const token = this.#parts.newToken()
+    for (const { id } of fresh) if (!this.#unanswered.has(id)) this.#unanswered.set(id, token)
+    const counted = await this.#countLight(workerId, light).catch((error) => {
+      for (const { id } of fresh) this.#waiting.delete(id)
       throw error
     })
     for (const { id } of fresh) this.#unanswered.delete(id)
@@ -203,37 +214,38 @@ export class Admission {
     return new Set(light.filter((id) => !counted.has(id)))
   }
 
-  /**
-   * They are as much suspects as before when they are read again, and nobody else is in their place: the database may have
-   * counted them, and lost only its answer.
-   */
-  #takeBack(fresh: readonly StoredDelivery[]): void {
-    for (const row of fresh) {
-      this.#waiting.delete(row.id)
-      if (!hasLostClaim(row)) this.#unanswered.add(row.id)
+  /** In one call, unless earlier ones were not answered: those are said again as they were. */
+  async #countLight(
+    workerId: string,
+    ids: readonly string[],
+  ): Promise<ReadonlyMap<string, SuspectedDelivery>> {
+    const byToken = new Map<string, string[]>()
+    for (const id of ids) {
+      const token = this.#unanswered.get(id) as string
+      const same = byToken.get(token)
+      if (same === undefined) byToken.set(token, [id])
+      else same.push(id)
     }
+    const counted = new Map<string, SuspectedDelivery>()
+    for (const [token, some] of byToken)
+      for (const row of await this.#countSuspects(workerId, some, token)) counted.set(row.id, row)
+    return counted
   }
 
   /** For one that runs alone, immediately before it does. Null: it is not ours to send any more. */
   async suspect({ id, right }: Delivery): Promise<SuspectedDelivery | null> {
     if (right.kind !== 'lane') return null
-    return (await this.#countSuspects(right.workerId, [id])).get(id) ?? null
+    return (await this.#countSuspects(right.workerId, [id], this.#parts.newToken()))[0] ?? null
   }
 
   async #countSuspects(
     workerId: string,
     ids: readonly string[],
-  ): Promise<ReadonlyMap<string, SuspectedDelivery>> {
-    if (ids.length === 0) return new Map()
-    const { store, metrics, destination, newToken } = this.#parts
+    token: string,
+  ): Promise<readonly SuspectedDelivery[]> {
+    const { store, metrics, destination } = this.#parts
     metrics.suspects(destination.name, ids.length)
-    const counted = await store.queue.suspect({
-      workerId,
-      ids,
-      token: newToken(),
-      spendFrom: QUARANTINE_AFTER,
-    })
-    return new Map(counted.map((row) => [row.id, row]))
+    return store.queue.suspect({ workerId, ids, token, spendFrom: QUARANTINE_AFTER })
   }
 
   async #ask(workerId: string, clear: readonly StoredDelivery[], behind: readonly StoredDelivery[]) {

@@ -345,8 +345,15 @@ export class CommitScope {
       frame.state = 'discarded'
       this.#gate.open(frame)
     }
-    if (ending === 'committed') this.#offer(root)
-    if (ending === 'committed') this.#run(root.afterCommit, 'afterCommit')
+    if (ending === 'committed') {
+      // Whoever committed did not ask: a transaction, or a savepoint, of the library itself.
+      if (root.lost !== null)
+        this.#parts.logger.log('error', 'half of an event may have been committed: nobody will hear of it', {
+          error: String(root.lost.cause),
+        })
+      this.#offer(root)
+      this.#run(root.afterCommit, 'afterCommit')
+    }
     if (ending === 'rolledBack') {
       // Callbacks of savepoints that were still open went down with the transaction as well.
       for (const frame of this.#frames) this.#run(frame.afterRollback, 'afterRollback')

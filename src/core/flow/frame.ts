@@ -115,7 +115,7 @@ export const halfStoredError = (cause: unknown): TransactionError =>
   new TransactionError(
     ERROR_CODES.commitRolledBack,
     'an event could not be stored, and what was written of it before could not be removed (see the cause), so the ' +
-      'transaction was rolled back instead of committed: nothing of it is stored. Run all of it again.',
+      'transaction is rolled back and cannot be committed: nothing of it is stored. Run all of it again.',
     { cause },
   )
 

@@ -37,8 +37,8 @@ export interface InsertRequest {
 
 /**
  * Of an insert that was written. One that fails leaves nothing in the transaction, because the application may catch the error
- * and commit; where that cannot be had, `detail` of the error has `isHalfStored`, and the transaction or the savepoint must be
- * rolled back.
+ * and commit; where that cannot be had, `detail` of the error has `isHalfStored`, and the transaction must be rolled back, or the
+ * nested `outbox.transaction` in which it happened.
  */
 export interface InsertResult {
   /**

@@ -23,7 +23,7 @@ import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor } from '../sql/sql-executor.ts'
 import { halfStored, undoneMeanwhile } from '../sql/transaction-scope.ts'
 import { MysqlDatabase } from './database.ts'
-import { endsTransaction } from './errors.ts'
+import { endsTransaction, isBroken } from './errors.ts'
 import type { ResolvedMysqlOptions } from './options.ts'
 import { MysqlPartitions } from './partitions.ts'
 import { schemaRole } from './schema.ts'
@@ -163,8 +163,8 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
           await this.#removeStored([...done, step])
           // Where a statement had failed before, it is told why.
           await executor.ask?.()
-        } else if (!endsTransaction((error as { cause?: unknown }).cause)) {
-          if (!(await this.#undo(executor, done))) throw halfStored(error)
+        } else if (isStillOpen((error as { cause?: unknown }).cause) && !(await this.#undo(executor, done))) {
+          throw halfStored(error)
         }
         throw error
       }
@@ -201,8 +201,8 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     for (const { undo } of [...steps].reverse()) {
       try {
         await executor.run(undo.sql, undo.params)
-      } catch {
-        isUndone = false
+      } catch (error) {
+        if (!isNoTransaction(error)) isUndone = false
       }
     }
     return isUndone
@@ -212,6 +212,9 @@ export class MysqlStore<Tx extends object> implements Store<Tx, SqlExecutor> {
 /** Where nobody knows of doubts: a key that is stored on its own, if only for a moment, makes another try a duplicate. */
 const hasKey = ({ events }: InsertRequest): boolean =>
   events.some(({ idempotencyKey }) => idempotencyKey !== null)
+
+/** After an error of the driver: what the server does not have any more need not be undone. */
+const isStillOpen = (cause: unknown): boolean => !endsTransaction(cause) && !isBroken(cause)
 
 const isNoTransaction = (error: unknown): boolean =>
   error instanceof OutboxError && error.code === ERROR_CODES.noTransaction

@@ -1,7 +1,7 @@
 /** The store on SQLite: every role, each method one transaction. The SQL is in `statements/`. */
 
 import { randomUUID } from 'node:crypto'
-import { ERROR_CODES, StoreError } from '../../core/errors.ts'
+import { ERROR_CODES, StoreError, TransactionError } from '../../core/errors.ts'
 import { attachPlace } from '../../core/model/index.ts'
 import type {
   InsertRequest,
@@ -23,7 +23,13 @@ import { changedDeclarations } from '../sql/declarations.ts'
 import { type Tables, tablesOf } from '../sql/identifiers.ts'
 import { lazyIds } from '../sql/lazy-ids.ts'
 import type { SqlExecutor, SqlRow, SqlStatement } from '../sql/sql-executor.ts'
-import { endedBefore, outerEnded, storedAlone, undoneMeanwhile } from '../sql/transaction-scope.ts'
+import {
+  endedBefore,
+  halfStored,
+  outerEnded,
+  storedAlone,
+  undoneMeanwhile,
+} from '../sql/transaction-scope.ts'
 import { SqliteDatabase } from './database.ts'
 import { requireFile } from './open-database.ts'
 import type { ResolvedSqliteOptions } from './options.ts'
@@ -182,7 +188,7 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
         if (isAlone) break
       }
     } catch (error) {
-      if (answers.length > 0) await this.#undo(executor, statements)
+      if (answers.length > 0 && !(await this.#undo(executor, statements))) throw halfStored(error)
       throw error
     }
     if (isAlone) await this.#remove(request, answers[0])
@@ -229,25 +235,31 @@ export class SqliteStore<Tx extends object> implements Store<Tx, SqlExecutor> {
     try {
       for (const { sql, params } of statements) answers.push(runSync(sql, params))
     } catch (error) {
-      if (answers.length > 0) this.#undoSync(runSync, statements)
+      if (answers.length > 0 && !this.#undoSync(runSync, statements)) throw halfStored(error)
       throw error
     }
     return insertResult(request, answers)
   }
 
   // An undo that fails hides nothing: the first error is the one to report, and a transaction that SQLite has
-  // rolled back by itself has nothing left to take back.
+  // rolled back by itself has nothing left to take back. False: some of it is still there.
 
-  async #undo(executor: SqlExecutor, statements: readonly SqlStatement[]): Promise<void> {
+  async #undo(executor: SqlExecutor, statements: readonly SqlStatement[]): Promise<boolean> {
     try {
       for (const { sql, params } of undoStatements(this.#tables, statements)) await executor.run(sql, params)
-    } catch {}
+      return true
+    } catch (error) {
+      return error instanceof TransactionError
+    }
   }
 
-  #undoSync(runSync: NonNullable<SqlExecutor['runSync']>, statements: readonly SqlStatement[]): void {
+  #undoSync(runSync: NonNullable<SqlExecutor['runSync']>, statements: readonly SqlStatement[]): boolean {
     try {
       for (const { sql, params } of undoStatements(this.#tables, statements)) runSync(sql, params)
-    } catch {}
+      return true
+    } catch (error) {
+      return error instanceof TransactionError
+    }
   }
 }
 
