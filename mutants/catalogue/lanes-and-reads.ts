@@ -191,11 +191,11 @@ export const LANES_AND_READS: readonly Mutant[] = [
     hunters: [ADMISSION_TEST],
   },
   {
-    name: 'uncounted-suspect-makes-room',
+    name: 'suspect-counted-per-answer',
     file: ADMISSION,
-    find: 'if (!hasLostClaim(row)) this.#unanswered.add(row.id)',
-    replace: 'if (!hasLostClaim(row)) this.#suspectsLeft[kindOf(row)] += 1',
-    breaks: 'suspects are no more than can have been under way, whatever answers are lost',
+    find: 'if (!this.#unanswered.has(id)) this.#unanswered.set(id, token)',
+    replace: 'this.#unanswered.set(id, token)',
+    breaks: 'a suspect is counted once, whatever answers are lost',
     hunters: [ADMISSION_TEST],
   },
   {

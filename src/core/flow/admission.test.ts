@@ -61,7 +61,10 @@ const create = (atOnce: number) => {
     dispatcher: { queues: { has: () => false }, enqueueCold, settleUnsent: () => undefined },
     owns: () => true,
     isCurrent: () => true,
-    newToken: () => `token ${(made += 1)}`,
+    newToken: () => {
+      made += 1
+      return `token ${made}`
+    },
   } as unknown as AdmissionParts)
   return { admission, counted, queued, alone, tooLarge, uncountable, store, tokens }
 }

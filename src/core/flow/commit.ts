@@ -13,9 +13,10 @@
  * that decides over it, whichever handle or function it came from. That is why frames are a stack per scope, and why
  * nothing is sent while a savepoint begins or ends.
  */
-import { ERROR_CODES, type OutboxError, TransactionError } from '../errors.ts'
+import type { OutboxError, TransactionError } from '../errors.ts'
 import type { Cancel, Logger, Metrics, Runtime } from '../spi/index.ts'
-import { type Callback, Frame, halfStoredError, type PendingWork, tornError } from './frame.ts'
+import { type Callback, Frame, type PendingWork } from './frame.ts'
+import { besideError, endedError, HALF_COMMITTED, halfStoredError, tornError } from './frame-errors.ts'
 import type { HotIntake } from './hot-intake.ts'
 import type { Budget, Published } from './publish.ts'
 import { allDone, SavepointGate } from './savepoint-gate.ts'
@@ -345,15 +346,8 @@ export class CommitScope {
       frame.state = 'discarded'
       this.#gate.open(frame)
     }
-    if (ending === 'committed') {
-      // Whoever committed did not ask: a transaction, or a savepoint, of the library itself.
-      if (root.lost !== null)
-        this.#parts.logger.log('error', 'half of an event may have been committed: nobody will hear of it', {
-          error: String(root.lost.cause),
-        })
-      this.#offer(root)
-      this.#run(root.afterCommit, 'afterCommit')
-    }
+    if (ending === 'committed') this.#offer(root)
+    if (ending === 'committed') this.#run(root.afterCommit, 'afterCommit')
     if (ending === 'rolledBack') {
       // Callbacks of savepoints that were still open went down with the transaction as well.
       for (const frame of this.#frames) this.#run(frame.afterRollback, 'afterRollback')
@@ -363,6 +357,8 @@ export class CommitScope {
 
   #offer(root: Frame): void {
     const { intake, runtime, logger } = this.#parts
+    // It was the library that committed, and did not ask.
+    if (root.lost !== null) logger.log('error', HALF_COMMITTED, { error: String(root.lost.cause) })
     try {
       const hot = this.#doubt ? [] : root.hot
       const committedAt = runtime.monotonicNow()
@@ -388,16 +384,3 @@ export class CommitScope {
     }
   }
 }
-
-export const endedError = (): TransactionError =>
-  new TransactionError(
-    ERROR_CODES.transactionEnded,
-    'the transaction (or savepoint) is over, so the event would not be stored together with its data. ' +
-      'Await every publish before the function of outbox.transaction() returns, and publish before commit().',
-  )
-
-export const besideError = (): TransactionError =>
-  new TransactionError(
-    ERROR_CODES.conflict,
-    'another nested transaction is open: run nested ones one after another, or one inside the other',
-  )

@@ -2,7 +2,7 @@
  * Part of stage 2: what one savepoint, or the transaction itself at the bottom, has to remember until it is
  * known whether it survives.
  */
-import { ERROR_CODES, TransactionError } from '../errors.ts'
+import type { TransactionError } from '../errors.ts'
 import type { HotCandidate } from './publish.ts'
 
 /** An object that collects events until somebody pulls them; pulling hands each event over once. */
@@ -109,20 +109,3 @@ export class Frame {
     this.end()
   }
 }
-
-/** Half of an event is stored in it. */
-export const halfStoredError = (cause: unknown): TransactionError =>
-  new TransactionError(
-    ERROR_CODES.commitRolledBack,
-    'an event could not be stored, and what was written of it before could not be removed (see the cause), so the ' +
-      'transaction is rolled back and cannot be committed: nothing of it is stored. Run all of it again.',
-    { cause },
-  )
-
-/** A savepoint in the middle of an insert was undone. */
-export const tornError = (): TransactionError =>
-  new TransactionError(
-    ERROR_CODES.conflict,
-    'a hook of the library published while a nested transaction began, and did not wait for that. The nested one was ' +
-      'undone, maybe with half of the event, so the transaction cannot be committed. Await the publish in the hook.',
-  )

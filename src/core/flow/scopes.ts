@@ -6,8 +6,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { ERROR_CODES, TransactionError } from '../errors.ts'
 import type { Transactions } from '../spi/index.ts'
-import { CommitScope, endedError, type ScopeParts } from './commit.ts'
+import { CommitScope, type ScopeParts } from './commit.ts'
 import type { Frame } from './frame.ts'
+import { endedError } from './frame-errors.ts'
 
 /** A place in a transaction: where publishing happens, and with which handle. */
 export interface Place<Tx = unknown, E = unknown> {

@@ -5,7 +5,8 @@
  */
 import { ERROR_CODES, OutboxError, TransactionError } from '../errors.ts'
 import type { OpenTransaction, OuterMark, Transactions } from '../spi/index.ts'
-import { besideError, type CommitScope, type Ending, endedError } from './commit.ts'
+import type { CommitScope, Ending } from './commit.ts'
+import { besideError, endedError } from './frame-errors.ts'
 import type { PublishAt } from './publish-at.ts'
 import type { Place, Scopes } from './scopes.ts'
 
