@@ -10,16 +10,18 @@ import type { BenchResult } from './peers/result.ts'
 import { type Plot, plotsOf } from './plots.ts'
 import { SUBJECT_LABELS, type Table, tablesOf } from './tables.ts'
 
-const USAGE = `npm run bench:report -- FILE [--page PAGE]
+const USAGE = `npm run bench:report -- FILE [--page PAGE] [--rows]
 
   FILE          what npm run bench or npm run bench:brokers wrote with --json FILE
   --page PAGE   the page between whose marks the figures go; default docs/performance.md
+  --rows        into the part about what the rows themselves cost, without plots
 `
 
 /** Where the figures of each benchmark go. */
 const MARKS = {
   peers: ['<!-- figures: begin (npm run bench:report) -->', '<!-- figures: end -->'],
   away: ['<!-- away: begin (npm run bench:report) -->', '<!-- away: end -->'],
+  rows: ['<!-- rows: begin (npm run bench:report) -->', '<!-- rows: end -->'],
   brokers: ['<!-- brokers: begin (npm run bench:report) -->', '<!-- brokers: end -->'],
 } as const
 const PLOTS = 'performance'
@@ -79,7 +81,7 @@ interface Section {
   readonly tables: readonly Table[]
 }
 
-const sectionOf = (result: BenchResult | BrokersResult): Section => {
+const sectionOf = (result: BenchResult | BrokersResult, isAboutRows: boolean): Section => {
   if ('kind' in result)
     return {
       marks: MARKS.brokers,
@@ -89,10 +91,10 @@ const sectionOf = (result: BenchResult | BrokersResult): Section => {
     }
   const isAway = (result.settings.awayMs ?? 0) > 0
   return {
-    marks: isAway ? MARKS.away : MARKS.peers,
+    marks: isAboutRows ? MARKS.rows : isAway ? MARKS.away : MARKS.peers,
     about: [about(result), ...targets(result)],
-    // The names of their files are those of the server that is near.
-    plots: isAway ? [] : plotsOf(result),
+    // The names of their files are those of the whole benchmark with a server that is near.
+    plots: isAway || isAboutRows ? [] : plotsOf(result),
     tables: tablesOf(result),
   }
 }
@@ -106,7 +108,7 @@ const textOf = ({ about: texts, plots, tables }: Section): string =>
 
 const main = (): number => {
   const { values, positionals } = parseArgs({
-    options: { page: { type: 'string' }, help: { type: 'boolean' } },
+    options: { page: { type: 'string' }, rows: { type: 'boolean' }, help: { type: 'boolean' } },
     allowPositionals: true,
   })
   const [file, ...others] = positionals
@@ -122,7 +124,8 @@ const main = (): number => {
   }
   const page = values.page ?? join(ROOT, 'docs', 'performance.md')
   const text = readFileSync(page, 'utf8')
-  const section = sectionOf(JSON.parse(readFileSync(file, 'utf8')) as BenchResult | BrokersResult)
+  const result = JSON.parse(readFileSync(file, 'utf8')) as BenchResult | BrokersResult
+  const section = sectionOf(result, values.rows === true)
   const { marks, plots, tables } = section
   const [begin, end] = [text.indexOf(marks[0]), text.indexOf(marks[1])]
   if (begin === -1 || end < begin) {

@@ -30,7 +30,7 @@ const open = async (subject: SubjectName, options: OpenOptions): Promise<Opened>
 const rssPeak = (): number => process.resourceUsage().maxRSS * 1_024
 
 const handle = async ({ url, subject }: HandleOrder): Promise<void> => {
-  let [count, told] = [0, 0]
+  let count = 0
   const opened = await open(subject, {
     url,
     role: 'handle',
@@ -47,8 +47,6 @@ const handle = async ({ url, subject }: HandleOrder): Promise<void> => {
     return (user + system) / 1_000
   }
   const timer = setInterval(() => {
-    if (count === told) return
-    told = count
     void tell({ kind: 'handled', count, rssPeak: rssPeak(), usedMs: usedMs() })
   }, REPORT_MS)
   await tell({ kind: 'ready' })

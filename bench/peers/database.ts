@@ -13,7 +13,7 @@ export interface BenchDatabase {
   readonly query: Query
   /** The same start for every run: no rows but history, no dead ones, no checkpoint that an earlier run has earned. */
   reset(subject: Subject, keepHistory?: boolean): Promise<void>
-  /** Nothing is left to do of what ran before: neither dead rows nor a checkpoint that is due. */
+  /** Of what ran before no dead rows are left, and no checkpoint is due. MySQL and MariaDB cannot be asked for that. */
   tidy(subject: Subject): Promise<void>
   /**
    * What each of the server's processes that work on it now has had of the processors. Empty where nobody can tell: the

@@ -103,10 +103,11 @@ export const drain = async (
       await database.tidy(subject)
     }
     unpin = options.pinned ? await database.pinHorizon() : null
-    const [handledBefore, usedBefore] = [watched.handled(), watched.usedMs()]
+    const handledBefore = watched.handled()
     const handled = (): number => watched.handled() - handledBefore
     const filler = await fill(database, subject, options.events)
     const serverBefore = await database.processorMs()
+    const usedBefore = watched.usedMs()
     const startedAt = performance.now()
     const rate = (count: number): number => (count * 1_000) / (performance.now() - startedAt)
     const handle = async (wanted: number): Promise<number> => {

@@ -15,8 +15,7 @@ const measureOnce = async (server: string, url: string, sizes: Sizes, series: Se
   const database = await createMysqlDatabase(url)
   try {
     await posthasteMysql.install(database.url)
-    const { events, warmUpEvents } = sizes
-    const { perSecond } = await drain(database, posthasteMysql, { events, warmUpEvents, processes: 1 })
+    const { perSecond } = await drain(database, posthasteMysql, { events: sizes.events, processes: 1 })
     series.add(`others/${server}/drain`, perSecond)
     const publish = async (subject: 'posthaste' | 'none'): Promise<number> => {
       await database.reset(posthasteMysql)

@@ -12,15 +12,29 @@ import type { Subject } from './subject.ts'
 
 const LANES = 64
 
-/** A UUID of version 7, as Posthaste makes them: new rows come last in every index. */
+/** A UUID of version 7, as Posthaste makes them: new rows come at the end of every index, but for those of the same millisecond. */
 const newId = (): string => {
   const time = Date.now().toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
 }
 
-/** One statement for any number of rows, prepared as the one of Posthaste is. */
+/** As long as the id of a worker, which Posthaste notes there. */
+const SETTLED_BY = '0'.repeat(36)
+
+/** Prepared, as the one of Posthaste is. */
 const INSERT = {
-  name: 'same_rows',
+  name: 'same_rows_one',
+  text: `WITH e AS (
+    INSERT INTO outbox.events (id, occurred_at, created_at, version, routes_version, size, type, key, content_type, payload)
+    VALUES ($1, now(), now(), 1, 1, octet_length($4), $2, $3, 'application/json', $4::text::json)
+    RETURNING id, seq, key, size
+  )
+  INSERT INTO outbox.deliveries (id, event_id, seq, available_at, created_at, size, run, lane, status, destination, key)
+  SELECT $5, id, seq, now(), now(), size, 1, $6, 0, '${DESTINATION}', key FROM e`,
+}
+
+const INSERT_MANY = {
+  name: 'same_rows_many',
   text: `WITH e AS (
     INSERT INTO outbox.events (id, occurred_at, created_at, version, routes_version, size, type, key, content_type, payload)
     SELECT r.id, now(), now(), 1, 1, octet_length(r.payload), $1, r.key, 'application/json', r.payload::json
@@ -32,13 +46,21 @@ const INSERT = {
   FROM unnest($2::uuid[], $5::uuid[], $6::smallint[]) AS d (event_id, id, lane) JOIN e ON e.id = d.event_id`,
 }
 
-const insertAll = (client: ClientBase, numbers: readonly number[], keyed: boolean): Promise<unknown> =>
-  client.query({
+const insertOne = (client: ClientBase, n: number, keyed: boolean): Promise<unknown> => {
+  const key = keyed ? keyOf(n) : null
+  return client.query({
     ...INSERT,
+    values: [newId(), EVENT_TYPE, key, JSON.stringify(payloadOf(n)), newId(), n % LANES],
+  })
+}
+
+const insertMany = (client: ClientBase, numbers: readonly number[]): Promise<unknown> =>
+  client.query({
+    ...INSERT_MANY,
     values: [
       EVENT_TYPE,
       numbers.map(newId),
-      numbers.map((n) => (keyed ? keyOf(n) : null)),
+      numbers.map(() => null),
       numbers.map((n) => JSON.stringify(payloadOf(n))),
       numbers.map(newId),
       numbers.map((n) => n % LANES),
@@ -52,8 +74,8 @@ const TAKE = `WITH taken AS (
       ORDER BY seq LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)
     RETURNING id, event_id, seq, created_at, size, run, attempts, suspicions, lane, destination, key
   ), kept AS (
-    INSERT INTO outbox.finished (id, event_id, seq, created_at, finished_at, size, run, attempts, suspicions, lane, status, destination, key)
-    SELECT id, event_id, seq, created_at, now(), size, run, attempts + 1, suspicions, lane, 1, destination, key FROM taken
+    INSERT INTO outbox.finished (id, event_id, seq, created_at, finished_at, size, run, attempts, suspicions, lane, status, destination, key, settled_by)
+    SELECT id, event_id, seq, created_at, now(), size, run, attempts + 1, suspicions, lane, 1, destination, key, '${SETTLED_BY}' FROM taken
   )
   SELECT e.id, e.type, e.key, e.payload::text AS payload
   FROM taken CROSS JOIN LATERAL (SELECT * FROM outbox.events WHERE id = taken.event_id LIMIT 1) AS e`
@@ -63,8 +85,8 @@ const PARTS: ByHand = {
   tables: posthaste.tables,
   take: TAKE,
   numberOf: ({ payload }) => (JSON.parse(String(payload)) as Payload).n,
-  insert: (client, n, keyed) => insertAll(client, [n], keyed),
-  insertMany: (client, numbers) => insertAll(client, numbers, false),
+  insert: insertOne,
+  insertMany,
 }
 
 export const sameRows: Subject = {
