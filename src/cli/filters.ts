@@ -129,7 +129,7 @@ export const findEvent = async (
   if (found === null)
     throw new OutboxError(
       ERROR_CODES.notFound,
-      `there is no event or delivery ${id}; perhaps cleanup was faster`,
+      `there is no event or delivery ${id}; perhaps cleanup was faster, or it is of a delivery that has been routed since: ask with the id of its event`,
     )
   const [loaded, [detail, delivery]] = found
   return [loaded, detail, delivery]
